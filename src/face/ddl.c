@@ -1,0 +1,252 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl.c
+ *		Streams as objects: create_stream, alter_stream, drop_stream.
+ *
+ * A stream is its foreign table: whoever may do something to that may do it to
+ * the stream.  Segments and sequences depend on the foreign table and go with
+ * it; the hook below removes the catalog rows and the shared state, however
+ * the table is dropped.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/segments.h"
+#include "catalog/streams.h"
+#include "catalog/tables.h"
+#include "commands/extension.h"
+#include "compat.h"
+#include "face/ddl.h"
+#include "log/append.h"
+#include "log/forget.h"
+#include "log/reserve.h"
+#include "log/segment.h"
+#include "log/segtable.h"
+#include "log/value.h"
+#include "miscadmin.h"
+#include "shmem.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(stream_create_stream);
+PG_FUNCTION_INFO_V1(stream_alter_stream);
+PG_FUNCTION_INFO_V1(stream_drop_stream);
+
+static object_access_hook_type previous_object_access_hook = NULL;
+
+/* text_argument returns an argument that must not be null. */
+static char *
+text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+/* check_create refuses a user without the right to create streams, and a name in use. */
+static void
+check_create(const char *name)
+{
+	Oid			nspid = get_namespace_oid(STREAM_TABLE_SCHEMA, false);
+	AclResult	result = stream_namespace_aclcheck(nspid, GetUserId(), ACL_CREATE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_SCHEMA, STREAM_TABLE_SCHEMA);
+	if (OidIsValid(get_relname_relid(name, nspid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("stream \"%s\" already exists", name)));
+}
+
+/* create_foreign_table makes the stream's face, as the calling user. */
+static Oid
+create_foreign_table(const char *name, const char *value_type)
+{
+	char	   *sql;
+	Oid			table;
+
+	sql = psprintf("CREATE FOREIGN TABLE %s (\"partition\" int4, record_offset int8,"
+				   " published_at timestamptz, key text, value %s, headers jsonb) SERVER %s",
+				   quote_qualified_identifier(STREAM_TABLE_SCHEMA, name), value_type,
+				   quote_identifier(STREAM_SERVER));
+	stream_execute(sql, InvalidOid);
+	pfree(sql);
+	table = get_relname_relid(name, get_namespace_oid(STREAM_TABLE_SCHEMA, false));
+	if (!OidIsValid(table))
+		elog(ERROR, "foreign table \"%s\" was not created", name);
+	return table;
+}
+
+/*
+ * stream_create_stream: create_stream(stream, partitions, value_type,
+ * compression).
+ */
+Datum
+stream_create_stream(PG_FUNCTION_ARGS)
+{
+	char	   *name;
+	char	   *value_type;
+	char	   *compression;
+	char		relation[NAMEDATALEN];
+	int32		partitions;
+	int32		stream_id;
+	Oid			owner;
+	Oid			table;
+
+	stream_require_shmem();
+	PreventCommandIfReadOnly("create_stream()");
+	PreventCommandDuringRecovery("create_stream()");
+	name = text_argument(fcinfo, 0, "stream");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("partitions must not be null")));
+	partitions = PG_GETARG_INT32(1);
+	value_type = text_argument(fcinfo, 2, "value_type");
+	compression = text_argument(fcinfo, 3, "compression");
+	stream_check_name(name);
+	if (creating_extension)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot create a stream in an extension's script"),
+				 errdetail("Its log would become part of the extension, and dumps would not contain it.")));
+
+	stream_lock_extension();
+	check_create(name);
+	owner = stream_extension_owner();
+	stream_id = stream_new_id();
+	/* the row first: it checks the options */
+	stream_insert(stream_id, name, partitions, value_type, compression);
+	table = create_foreign_table(name, value_type);
+	stream_forget_if_aborted(stream_id);
+	stream_insert_partitions(stream_id, partitions);
+	stream_insert_segment(stream_id, 1);
+	stream_segment_create(stream_id, 1, owner);
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		stream_sequence_create(stream_id, partition, owner);
+	}
+	CommandCounterIncrement();
+
+	stream_segment_table_name(relation, stream_id, 1);
+	stream_depend_on_table(stream_internal_relation(relation, false), table);
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		stream_sequence_name(relation, stream_id, partition);
+		stream_depend_on_table(stream_internal_relation(relation, false), table);
+	}
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}
+
+/* stream_alter_stream: alter_stream(stream, partitions, compression). */
+Datum
+stream_alter_stream(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	StreamInfo *info;
+
+	stream_require_shmem();
+	PreventCommandIfReadOnly("alter_stream()");
+	PreventCommandDuringRecovery("alter_stream()");
+	table = stream_table_for_owner(text_argument(fcinfo, 0, "stream"), ShareUpdateExclusiveLock);
+	stream_lock_extension();
+	info = stream_info(table);
+	if (!PG_ARGISNULL(1) && PG_GETARG_INT32(1) != info->partitions)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change the number of partitions of stream \"%s\" from %d to %d",
+						NameStr(info->name), info->partitions, PG_GETARG_INT32(1)),
+				 errdetail("Keys would move to other partitions, and the order of their records would be lost."),
+				 errhint("Create a stream with that many partitions, and publish the records to it anew.")));
+	if (!PG_ARGISNULL(2))
+	{
+		stream_set_compression(info->stream_id, text_to_cstring(PG_GETARG_TEXT_PP(2)));
+		stream_invalidate(table);
+	}
+	PG_RETURN_VOID();
+}
+
+/* stream_drop_stream: drop_stream(stream). */
+Datum
+stream_drop_stream(PG_FUNCTION_ARGS)
+{
+	char	   *name;
+	Oid			table;
+	ObjectAddress address;
+
+	stream_require_shmem();
+	PreventCommandIfReadOnly("drop_stream()");
+	PreventCommandDuringRecovery("drop_stream()");
+	name = text_argument(fcinfo, 0, "stream");
+	stream_lock_extension();
+	/* waits for publishers and readers; nothing else of the stream is locked yet */
+	table = stream_table_for_owner(name, AccessExclusiveLock);
+	(void) stream_info(table);
+	ObjectAddressSet(address, RelationRelationId, table);
+	performDeletion(&address, DROP_RESTRICT, 0);
+	PG_RETURN_VOID();
+}
+
+/*
+ * forget_stream removes what does not go by dependency when a foreign table is
+ * dropped: its catalog rows and shared state.
+ */
+static void
+forget_stream(Oid table)
+{
+	StreamInfo *info;
+	int32		stream_id;
+
+	if (get_rel_relkind(table) != RELKIND_FOREIGN_TABLE ||
+		!OidIsValid(get_namespace_oid(STREAM_INTERNAL_SCHEMA, true)) ||
+		/* with the extension dropped, its tables may already have gone */
+		!OidIsValid(stream_internal_relation("streams", true)) ||
+		!OidIsValid(stream_internal_relation("partitions", true)) ||
+		!OidIsValid(stream_internal_relation("segments", true)) ||
+		!OidIsValid(stream_internal_relation("segment_ranges", true)) ||
+		(info = stream_info_if_stream(table)) == NULL)
+		return;
+	stream_id = info->stream_id;
+	stream_publish_dropped(table);
+	stream_forget_if_committed(MyDatabaseId, stream_id);
+	stream_delete_log(stream_id);
+	stream_delete(stream_id);
+}
+
+static void
+object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (previous_object_access_hook)
+		previous_object_access_hook(access, class_id, object_id, sub_id, arg);
+	if (access != OAT_DROP || sub_id != 0)
+		return;
+
+	if (class_id == RelationRelationId)
+		forget_stream(object_id);
+	else if (class_id == DatabaseRelationId)
+		stream_forget_if_committed(object_id, 0);
+	else if (class_id == ExtensionRelationId && object_id == get_extension_oid(STREAM_EXTENSION, true))
+	{
+		/* all its streams go as well, also those whose rows went first */
+		stream_forget_if_committed(MyDatabaseId, 0);
+	}
+}
+
+void
+stream_ddl_hooks_init(void)
+{
+	previous_object_access_hook = object_access_hook;
+	object_access_hook = object_access;
+}

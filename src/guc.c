@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *		Definition of the extension's settings, sorted by name.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "guc.h"
+#include "utils/guc.h"
+
+int			stream_max_partitions = 8192;
+int			stream_max_publishers = 8192;
+int			stream_max_wait = 60000;
+int			stream_publish_timeout = 0;
+
+/*
+ * stream_define_settings defines all settings.  It runs while the library is
+ * preloaded: two of them can be set at server start only.
+ */
+void
+stream_define_settings(void)
+{
+	DefineCustomIntVariable("stream.max_partitions",
+							"Number of partitions, over all databases, that can have been published to since the server's start.",
+							"A dropped stream's partitions are free again.",
+							&stream_max_partitions,
+							8192, 16, 1048576,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_publishers",
+							"Number of partitions, counted for each transaction, that open transactions can have published to.",
+							NULL,
+							&stream_max_publishers,
+							8192, 16, 1048576,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_wait",
+							"Longest time a call of wait_for_offset waits, whatever timeout it gives.",
+							NULL,
+							&stream_max_wait,
+							60000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.publish_timeout",
+							"Time after its first publish at which a transaction still open is ended with its session.",
+							"Zero: never. It bounds how long a publisher can hold back a high watermark.",
+							&stream_publish_timeout,
+							0, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("stream");
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.h
+ *		The extension's settings, all named stream.*.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_GUC_H
+#define STREAM_GUC_H
+
+/* Read at server start; they size shared memory. */
+extern int	stream_max_partitions;	/* partitions that have state */
+extern int	stream_max_publishers;	/* pairs of open transaction and partition */
+
+extern int	stream_max_wait;		/* ms, longest wait of a wait_for_* call */
+extern int	stream_publish_timeout; /* ms, 0 = none */
+
+extern void stream_define_settings(void);
+
+#endif							/* STREAM_GUC_H */

@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * flush.c
+ *		Writing batches to segment tables.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "compat.h"
+#include "log/append.h"
+#include "log/segtable.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* Tuples handed to the heap at once. */
+#define STREAM_WRITE_TUPLES		32
+
+/* write_tuples writes n batches of one segment, and their index entries. */
+static void
+write_tuples(StreamSegmentTable *table, IndexInfo *index_info, StreamImage **images, int n,
+			 TupleTableSlot **slots)
+{
+	TupleDesc	desc = RelationGetDescr(table->rel);
+	CommandId	cid = GetCurrentCommandId(true);
+	Datum		values[Natts_segment];
+	bool		nulls[Natts_segment] = {false};
+	ItemPointerData tids[STREAM_WRITE_TUPLES];
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple;
+
+		values[Anum_segment_partition - 1] = Int32GetDatum(images[i]->partition);
+		values[Anum_segment_records - 1] = Int32GetDatum(images[i]->records);
+		values[Anum_segment_last_offset - 1] = Int64GetDatum(images[i]->last_offset);
+		values[Anum_segment_batch - 1] = PointerGetDatum(images[i]->data);
+		tuple = heap_form_tuple(desc, values, nulls);
+		if (n == 1)
+		{
+			heap_insert(table->rel, tuple, cid, 0, NULL);
+			tids[0] = tuple->t_self;
+			heap_freetuple(tuple);
+		}
+		else
+			ExecForceStoreHeapTuple(tuple, slots[i], true);
+	}
+	if (n > 1)
+	{
+		heap_multi_insert(table->rel, slots, n, cid, 0, NULL);
+		for (int i = 0; i < n; i++)
+			tids[i] = slots[i]->tts_tid;
+	}
+
+	for (int i = 0; i < n; i++)
+	{
+		Datum		keys[2];
+
+		keys[0] = Int32GetDatum(images[i]->partition);
+		keys[1] = Int64GetDatum(images[i]->last_offset);
+		index_insert(table->index, keys, nulls, &tids[i], table->rel,
+					 UNIQUE_CHECK_YES, false, index_info);
+		if (n > 1)
+			ExecClearTuple(slots[i]);
+	}
+}
+
+/* write_segment writes those of a list's batches that go to one segment. */
+static void
+write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
+{
+	StreamSegmentTable table;
+	StreamImage *chunk[STREAM_WRITE_TUPLES];
+	TupleTableSlot *slots[STREAM_WRITE_TUPLES];
+	IndexInfo  *index_info;
+	int			nslots = 0;
+	int			n = 0;
+
+	(void) stream_segment_open(&table, stream_id, segment_no, RowExclusiveLock, false);
+	index_info = BuildIndexInfo(table.index);
+
+	/* more than one: as many slots as a chunk can have */
+	if (images->next != NULL)
+		for (; nslots < STREAM_WRITE_TUPLES; nslots++)
+			slots[nslots] = MakeSingleTupleTableSlot(RelationGetDescr(table.rel), &TTSOpsHeapTuple);
+
+	for (StreamImage *image = images; image != NULL; image = image->next)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (image->segment_no != segment_no)
+			continue;
+		chunk[n++] = image;
+		if (n == STREAM_WRITE_TUPLES)
+		{
+			write_tuples(&table, index_info, chunk, n, slots);
+			n = 0;
+		}
+	}
+	if (n > 0)
+		write_tuples(&table, index_info, chunk, n, slots);
+
+	while (nslots > 0)
+		ExecDropSingleTupleTableSlot(slots[--nslots]);
+	stream_index_insert_cleanup(table.index, index_info);
+	stream_segment_close(&table, true);
+}
+
+/*
+ * stream_write_images writes batches of one stream with the current
+ * (sub)transaction's id, each to its segment.  Within a partition the list is
+ * ordered by offset, so that the index grows at its end.
+ */
+void
+stream_write_images(int32 stream_id, StreamImage *images)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "stream write", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext save = MemoryContextSwitchTo(context);
+	int32		written = 0;	/* segment numbers start at 1 */
+
+	/* the segments in ascending order: nearly always there is one */
+	for (;;)
+	{
+		int32		segment_no = PG_INT32_MAX;
+
+		for (StreamImage *image = images; image != NULL; image = image->next)
+			if (image->segment_no > written)
+				segment_no = Min(segment_no, image->segment_no);
+		if (segment_no == PG_INT32_MAX)
+			break;
+		write_segment(stream_id, segment_no, images);
+		written = segment_no;
+	}
+	MemoryContextSwitchTo(save);
+	MemoryContextDelete(context);
+}

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * forget.c
+ *		Shared state that goes when the running transaction ends.
+ *
+ * A stream that is dropped takes the state of its partitions with it when that
+ * commits; one that is created, when that aborts.  Numbers of streams start
+ * anew with a new extension, so nothing may stay behind.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "log/forget.h"
+#include "log/reserve.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* State of a stream, or of a database, that goes when the transaction ends. */
+typedef struct PendingForget
+{
+	struct PendingForget *next;
+	SubTransactionId subid;		/* who asked for it */
+	bool		at_commit;		/* else at abort */
+	Oid			database;
+	int32		stream_id;		/* 0: all of the database's */
+} PendingForget;
+
+/* In TopTransactionContext. */
+static PendingForget *pending_forgets = NULL;
+
+static void
+add_pending(Oid database, int32 stream_id, bool at_commit)
+{
+	PendingForget *pending = MemoryContextAlloc(TopTransactionContext, sizeof(PendingForget));
+
+	pending->subid = GetCurrentSubTransactionId();
+	pending->at_commit = at_commit;
+	pending->database = database;
+	pending->stream_id = stream_id;
+	pending->next = pending_forgets;
+	pending_forgets = pending;
+}
+
+/* stream_forget_if_aborted is for a stream that this transaction creates. */
+void
+stream_forget_if_aborted(int32 stream_id)
+{
+	add_pending(MyDatabaseId, stream_id, false);
+}
+
+/* stream_forget_if_committed is for what this transaction drops. */
+void
+stream_forget_if_committed(Oid database, int32 stream_id)
+{
+	add_pending(database, stream_id, true);
+}
+
+bool
+stream_forget_is_pending(void)
+{
+	return pending_forgets != NULL;
+}
+
+/* stream_forget_end runs at the transaction's end, and does not throw. */
+void
+stream_forget_end(bool committed)
+{
+	for (PendingForget *pending = pending_forgets; pending != NULL; pending = pending->next)
+		if (pending->at_commit == committed)
+			stream_remove_partitions(pending->database, pending->stream_id);
+	pending_forgets = NULL;
+}
+
+void
+stream_forget_commit_sub(SubTransactionId subid, SubTransactionId parent)
+{
+	for (PendingForget *pending = pending_forgets; pending != NULL; pending = pending->next)
+		if (pending->subid == subid)
+			pending->subid = parent;
+}
+
+void
+stream_forget_abort_sub(SubTransactionId subid)
+{
+	PendingForget **link = &pending_forgets;
+
+	while (*link != NULL)
+	{
+		PendingForget *pending = *link;
+
+		if (pending->subid == subid)
+		{
+			if (!pending->at_commit)
+				stream_remove_partitions(pending->database, pending->stream_id);
+			*link = pending->next;
+		}
+		else
+			link = &pending->next;
+	}
+}

@@ -1,0 +1,287 @@
+/*-------------------------------------------------------------------------
+ *
+ * read.c
+ *		Reading a partition's records in order.
+ *
+ * The order of steps is what makes reading correct:
+ *
+ *	1.	lock the first segment's table, and check that the catalog still has it;
+ *	2.	read the high watermark;
+ *	3.	take a fresh snapshot: it sees all below the watermark that will ever
+ *		be seen.  When the partition has no shared state, look again: if it has
+ *		appeared, a publisher may have committed in between, so start over;
+ *		else nothing was in flight and the log ends where the snapshot says;
+ *	4.	read below the watermark, segment by segment, always with the same
+ *		watermark and snapshot.  A newer watermark would let the reader pass over
+ *		what was committed to the segment it has just left;
+ *	5.	look up the next segment only when the last one is exhausted: a record
+ *		below the watermark is in a segment that was committed and announced
+ *		before the watermark was read;
+ *	6.	stop before the first batch that the statement's own snapshot cannot
+ *		see: the tables beside it do not show its transaction's other writes.
+ *		What it leaves is read by a later statement.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "access/xlog.h"
+#include "log/read.h"
+#include "log/reserve.h"
+#include "miscadmin.h"
+#include "utils/inval.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/*
+ * next_segment returns the first segment after the given one that may have a
+ * record of the partition at or behind a position, or 0.
+ */
+static int32
+next_segment(StreamInfo *info, int32 partition, int64 position, int32 after)
+{
+	StreamPartitionInfo *known = stream_partition_info(info, partition);
+	int			r = 0;
+
+	for (int i = 0; i < info->nsegments; i++)
+	{
+		StreamSegment *segment = &info->segments[i];
+
+		if (segment->segment_no <= after)
+			continue;
+		if (!segment->sealed)
+			return segment->segment_no;
+		/* both lists are ordered; a sealed segment without a range has nothing */
+		while (r < known->nranges && known->ranges[r].segment_no < segment->segment_no)
+			r++;
+		if (r < known->nranges && known->ranges[r].segment_no == segment->segment_no &&
+			known->ranges[r].end_offset > position)
+			return segment->segment_no;
+	}
+	return 0;
+}
+
+/*
+ * stream_check_from_offset refuses an offset that retention has passed, and
+ * one that was never issued.  It returns the offset to begin at: -1 stands for
+ * the log start.
+ */
+int64
+stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset)
+{
+	StreamWatermark state;
+	int64		log_start = stream_partition_info(info, partition)->log_start_offset;
+	int64		issued;
+
+	if (from_offset == -1)
+		return log_start;
+	if (from_offset < log_start)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("offset %lld of stream \"%s\", partition %d, is below the log start",
+						(long long) from_offset, NameStr(info->name), partition),
+				 errdetail("The log starts at offset %lld.", (long long) log_start),
+				 errhint("Pass a null offset to read from the log start.")));
+	if (stream_get_watermark(info->stream_id, partition, &state))
+		issued = state.next_offset;
+	else
+		issued = Max(stream_sequence_ceiling(info->stream_id, partition),
+					 stream_log_end(info, partition, NULL));
+	if (from_offset > issued)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("offset %lld of stream \"%s\", partition %d, is beyond the log end",
+						(long long) from_offset, NameStr(info->name), partition),
+				 errdetail("Offsets below %lld have been issued.", (long long) issued)));
+	return from_offset;
+}
+
+/* open_segment opens a segment for the reader; false: it has just gone. */
+static bool
+open_segment(StreamReader *reader, int32 segment_no)
+{
+	if (!stream_segment_open(&reader->segment, reader->stream_id, segment_no, AccessShareLock, true))
+		return false;
+	reader->segment_no = segment_no;
+	reader->segment_open = true;
+	return true;
+}
+
+static void
+begin_scan(StreamReader *reader)
+{
+	stream_batch_scan_begin(&reader->scan, &reader->segment, reader->fresh,
+							reader->partition, reader->position, ForwardScanDirection);
+}
+
+static void
+close_segment(StreamReader *reader)
+{
+	stream_segment_close(&reader->segment, false);
+	reader->segment_open = false;
+}
+
+/*
+ * stream_reader_begin prepares to read from an offset on (-1: the log start).
+ * The caller has a lock on the foreign table, and keeps it until the end; own
+ * is the snapshot of the statement for which it reads, or null.
+ */
+void
+stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from_offset, Snapshot own)
+{
+	StreamInfo *info = stream_info(table);
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read a stream during recovery"),
+				 errhint("Read it on the primary server.")));
+	stream_check_format(info);
+
+	memset(reader, 0, sizeof(StreamReader));
+	reader->table = table;
+	reader->stream_id = info->stream_id;
+	reader->partition = partition;
+	reader->own = own;
+	reader->position = from_offset;
+	if (from_offset == -1)
+		reader->position = stream_partition_info(info, partition)->log_start_offset;
+
+	for (;;)
+	{
+		StreamWatermark state;
+		bool		has_state;
+		int32		segment_no;
+
+		CHECK_FOR_INTERRUPTS();
+		segment_no = next_segment(stream_info(table), partition, reader->position, 0);
+		if (segment_no == 0)
+		{
+			reader->finished = true;
+			return;
+		}
+		if (!open_segment(reader, segment_no))
+		{
+			AcceptInvalidationMessages();
+			continue;
+		}
+		/* having the lock, ask again whether it is the one */
+		if (next_segment(stream_info(table), partition, reader->position, 0) != segment_no)
+		{
+			close_segment(reader);
+			continue;
+		}
+		has_state = stream_get_watermark(reader->stream_id, partition, &state);
+		reader->fresh = stream_fresh_snapshot(RelationGetRelid(reader->segment.rel));
+		if (has_state || !stream_get_watermark(reader->stream_id, partition, &state))
+		{
+			reader->limit = has_state ? state.watermark : PG_INT64_MAX;
+			break;
+		}
+		UnregisterSnapshot(reader->fresh);
+		reader->fresh = NULL;
+		close_segment(reader);
+	}
+	begin_scan(reader);
+}
+
+/*
+ * next_batch moves to the next batch; false: there is none that this reader may
+ * see.
+ */
+static bool
+next_batch(StreamReader *reader)
+{
+	struct varlena *batch;
+	struct varlena *stored;
+
+	while (!stream_batch_scan_next(&reader->scan))
+	{
+		int32		segment_no;
+
+		stream_batch_scan_end(&reader->scan);
+		close_segment(reader);
+		do
+		{
+			CHECK_FOR_INTERRUPTS();
+			AcceptInvalidationMessages();
+			segment_no = next_segment(stream_info(reader->table), reader->partition,
+									  reader->position, reader->segment_no);
+			if (segment_no == 0)
+				return false;
+			/* one that has gone meanwhile was dropped by retention */
+		} while (!open_segment(reader, segment_no));
+		begin_scan(reader);
+	}
+	if (reader->own != NULL &&
+		!table_tuple_satisfies_snapshot(reader->segment.rel, reader->scan.slot, reader->own))
+		return false;
+
+	stored = (struct varlena *) DatumGetPointer(stream_batch_scan_batch(&reader->scan));
+	batch = pg_detoast_datum_packed(stored);
+	if (batch != stored)
+		reader->detoasted = batch;
+	stream_open_batch(&reader->batch, batch, RelationGetRelationName(reader->segment.rel),
+					  reader->partition, stream_batch_scan_last_offset(&reader->scan));
+	reader->in_batch = true;
+	reader->batches_read++;
+	return true;
+}
+
+static void
+leave_batch(StreamReader *reader)
+{
+	if (reader->detoasted != NULL)
+		pfree(reader->detoasted);
+	reader->detoasted = NULL;
+	reader->in_batch = false;
+}
+
+/*
+ * stream_reader_next returns the next record, whose parts are good until the
+ * next call; false: there is none yet.
+ */
+bool
+stream_reader_next(StreamReader *reader, StreamRecord *record)
+{
+	while (!reader->finished)
+	{
+		StreamBatchStatus status;
+
+		if (!reader->in_batch && !next_batch(reader))
+			break;
+		status = stream_batch_next(&reader->batch, record);
+		if (likely(status == STREAM_BATCH_OK))
+		{
+			if (record->offset < reader->position)
+				continue;
+			if (record->offset >= reader->limit)
+				break;
+			reader->position = record->offset + 1;
+			return true;
+		}
+		if (status != STREAM_BATCH_END)
+			stream_batch_damaged(status, RelationGetRelationName(reader->segment.rel),
+								 reader->partition, reader->batch.header.last_offset);
+		leave_batch(reader);
+	}
+	reader->finished = true;
+	return false;
+}
+
+/* stream_reader_end releases everything, the locks on segments too. */
+void
+stream_reader_end(StreamReader *reader)
+{
+	leave_batch(reader);
+	if (reader->segment_open)
+	{
+		stream_batch_scan_end(&reader->scan);
+		close_segment(reader);
+	}
+	if (reader->fresh != NULL)
+		UnregisterSnapshot(reader->fresh);
+	reader->fresh = NULL;
+	stream_batch_reader_free(&reader->batch);
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * read.h
+ *		Reading a partition's records in order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_READ_H
+#define STREAM_READ_H
+
+#include "catalog/streams.h"
+#include "log/batch.h"
+#include "log/segtable.h"
+
+typedef struct StreamReader
+{
+	Oid			table;
+	int32		stream_id;
+	int32		partition;
+	int64		position;		/* the next record has this offset or a higher one */
+	int64		limit;			/* the watermark; PG_INT64_MAX: nothing was in flight */
+	Snapshot	own;			/* the statement's; null: there is no statement */
+	Snapshot	fresh;			/* registered, taken after limit was read */
+	int32		segment_no;		/* being read, or read last */
+	bool		segment_open;
+	bool		finished;
+	StreamSegmentTable segment;
+	StreamBatchScan scan;
+	struct varlena *detoasted;	/* the batch, when it is not in the scan's slot */
+	bool		in_batch;
+	StreamBatchReader batch;
+	int64		batches_read;
+} StreamReader;
+
+extern int64 stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset);
+extern void stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from_offset,
+								Snapshot own);
+extern bool stream_reader_next(StreamReader *reader, StreamRecord *record);
+extern void stream_reader_end(StreamReader *reader);
+
+#endif							/* STREAM_READ_H */

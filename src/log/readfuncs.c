@@ -1,0 +1,312 @@
+/*-------------------------------------------------------------------------
+ *
+ * readfuncs.c
+ *		The SQL functions that read, and those about offsets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "guc.h"
+#include "log/append.h"
+#include "log/position.h"
+#include "log/read.h"
+#include "log/reserve.h"
+#include "log/value.h"
+#include "log/wait.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(stream_read);
+PG_FUNCTION_INFO_V1(stream_read_bytes);
+PG_FUNCTION_INFO_V1(stream_offset_at);
+PG_FUNCTION_INFO_V1(stream_wait_for_offset);
+
+
+/* null_argument refuses a null where a value is needed. */
+static void
+null_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+/* open_stream finds and locks the stream named by the first argument, to read it. */
+static Oid
+open_stream(FunctionCallInfo fcinfo)
+{
+	null_argument(fcinfo, 0, "stream");
+	return stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
+}
+
+/* limit_argument reads a limit; null is none. */
+static int64
+limit_argument(int64 value, bool isnull, const char *name)
+{
+	if (isnull)
+		return PG_INT64_MAX;
+	if (value < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be negative", name)));
+	return value;
+}
+
+static Datum
+read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			table = open_stream(fcinfo);
+	StreamInfo *info = stream_info(table);
+	int32		partition;
+	int64		from_offset;
+	int64		max_records;
+	int64		max_bytes;
+	StreamReader reader;
+	StreamRecord record;
+	StreamRecordDatums copies = {0};
+	Datum		values[Natts_record];
+	bool		nulls[Natts_record];
+	int64		n = 0;
+	int64		bytes = 0;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	null_argument(fcinfo, 1, "partition");
+	partition = PG_GETARG_INT32(1);
+	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
+	stream_check_partition(info, partition);
+	from_offset = -1;
+	if (!PG_ARGISNULL(2))
+	{
+		from_offset = PG_GETARG_INT64(2);
+		if (from_offset < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("from_offset must not be negative")));
+	}
+	max_records = limit_argument(PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3), PG_ARGISNULL(3), "max_records");
+	max_bytes = limit_argument(PG_ARGISNULL(4) ? 0 : PG_GETARG_INT64(4), PG_ARGISNULL(4), "max_bytes");
+
+	if (!RecoveryInProgress())	/* the reader has the error for that */
+		from_offset = stream_check_from_offset(info, partition, from_offset);
+	stream_reader_begin(&reader, table, partition, from_offset, GetActiveSnapshot());
+	while (n < max_records && stream_reader_next(&reader, &record))
+	{
+		bytes += Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
+		/* the first one comes whatever its size, or a reader would be stuck */
+		if (bytes > max_bytes && n > 0)
+			break;
+		stream_record_datums(&copies, partition, &record, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		n++;
+	}
+	stream_reader_end(&reader);
+	UnlockRelationOid(table, AccessShareLock);
+	return (Datum) 0;
+}
+
+Datum
+stream_read(PG_FUNCTION_ARGS)
+{
+	return read_records(fcinfo, STREAM_VALUE_JSONB);
+}
+
+Datum
+stream_read_bytes(PG_FUNCTION_ARGS)
+{
+	return read_records(fcinfo, STREAM_VALUE_BYTEA);
+}
+
+/*
+ * first_header finds the first batch of a partition that ends at or after an
+ * offset, in one segment.
+ */
+static bool
+first_header(StreamSegmentTable *segment, Snapshot snapshot, int32 partition, int64 offset,
+			 StreamBatchHeader *header)
+{
+	StreamBatchScan scan;
+	bool		found;
+
+	stream_batch_scan_begin(&scan, segment, snapshot, partition, offset, ForwardScanDirection);
+	found = stream_batch_scan_next(&scan);
+	if (found)
+		stream_batch_scan_header(&scan, segment, header);
+	stream_batch_scan_end(&scan);
+	return found;
+}
+
+/*
+ * offset_before returns an offset from which to read on to find the first
+ * record published at or after a time: within its segment, the batch there is
+ * the last one that begins before that time.  -1: begin at the log start.
+ *
+ * Times never decrease within a partition, so this is a search by bisection;
+ * each step is one descent of the index.
+ */
+static int64
+offset_before(StreamInfo *info, int32 partition, TimestampTz at)
+{
+	int32		stream_id = info->stream_id;
+	int			nsegments = info->nsegments;
+	int32	   *segments = palloc_array(int32, nsegments);
+
+	/* opening a segment can invalidate what we know: take the numbers along */
+	for (int i = 0; i < nsegments; i++)
+		segments[i] = info->segments[i].segment_no;
+
+	for (int i = nsegments - 1; i >= 0; i--)
+	{
+		StreamSegmentTable segment;
+		StreamBatchHeader header;
+		Snapshot	snapshot;
+		StreamBatchScan scan;
+		int64		low = -1;
+
+		if (!stream_segment_open(&segment, stream_id, segments[i], AccessShareLock, true))
+			continue;
+		snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
+		if (first_header(&segment, snapshot, partition, 0, &header) && header.base_timestamp < at)
+		{
+			int64		high;
+
+			/* the batch at low begins before that time, the one at high does not */
+			low = header.base_offset;
+			stream_batch_scan_begin(&scan, &segment, snapshot, partition, 0, BackwardScanDirection);
+			high = stream_batch_scan_next(&scan) ? stream_batch_scan_last_offset(&scan) + 1 : low + 1;
+			stream_batch_scan_end(&scan);
+			while (high - low > 1)
+			{
+				int64		middle = low + (high - low) / 2;
+
+				CHECK_FOR_INTERRUPTS();
+				if (first_header(&segment, snapshot, partition, middle, &header) &&
+					header.base_timestamp < at)
+					low = Max(middle, header.base_offset);
+				else
+					high = middle;
+			}
+		}
+		UnregisterSnapshot(snapshot);
+		stream_segment_close(&segment, false);
+		if (low >= 0)
+			return low;
+	}
+	return -1;
+}
+
+Datum
+stream_offset_at(PG_FUNCTION_ARGS)
+{
+	Oid			table = open_stream(fcinfo);
+	StreamInfo *info = stream_info(table);
+	StreamReader reader;
+	StreamRecord record;
+	TimestampTz at;
+	int32		partition;
+	int64		from;
+	int64		result;
+	bool		found = false;
+
+	null_argument(fcinfo, 1, "partition");
+	null_argument(fcinfo, 2, "at");
+	partition = PG_GETARG_INT32(1);
+	at = PG_GETARG_TIMESTAMPTZ(2);
+	stream_check_partition(info, partition);
+
+	from = RecoveryInProgress() ? -1 : offset_before(info, partition, at);
+	stream_reader_begin(&reader, table, partition, from, GetActiveSnapshot());
+	while (!found && stream_reader_next(&reader, &record))
+		found = record.timestamp >= at;
+	if (found)
+		result = record.offset;
+	else if (reader.limit != PG_INT64_MAX)
+		result = reader.limit;
+	else
+		result = stream_log_end(stream_info(table), partition, NULL);
+	stream_reader_end(&reader);
+	UnlockRelationOid(table, AccessShareLock);
+	PG_RETURN_INT64(result);
+}
+
+/* timeout_argument turns an interval into a moment, not later than stream.max_wait. */
+static TimestampTz
+timeout_argument(const Interval *timeout)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz latest = TimestampTzPlusMilliseconds(now, (int64) stream_max_wait);
+	TimestampTz until;
+
+	until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+													TimestampTzGetDatum(now),
+													PointerGetDatum(timeout)));
+	if (until < now)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must not be negative")));
+	return Min(until, latest);
+}
+
+/* watermark_passed says whether the watermark has passed an offset. */
+static bool
+watermark_passed(Oid table, int32 partition, int64 offset)
+{
+	StreamInfo *info = stream_info(table);
+	StreamWatermark state;
+	int64		log_end;
+
+	if (stream_get_watermark(info->stream_id, partition, &state))
+		return state.watermark > offset;
+	log_end = stream_log_end(info, partition, NULL);
+	/* it may have appeared meanwhile, with records in flight below that end */
+	if (stream_get_watermark(info->stream_id, partition, &state))
+		return state.watermark > offset;
+	return log_end > offset;
+}
+
+Datum
+stream_wait_for_offset(PG_FUNCTION_ARGS)
+{
+	Oid			table = open_stream(fcinfo);
+	StreamInfo *info = stream_info(table);
+	StreamPosition position;
+	TimestampTz until;
+	bool		passed;
+
+	null_argument(fcinfo, 1, "position");
+	null_argument(fcinfo, 2, "timeout");
+	position = *PG_GETARG_STREAM_POSITION(1);
+	until = timeout_argument(PG_GETARG_INTERVAL_P(2));
+	stream_check_partition(info, position.partition);
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot wait for a stream during recovery")));
+	if (stream_holds_back(table, position.partition, position.offset))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot wait for a record behind what this transaction has published"),
+				 errhint("Commit first.")));
+
+	/* register first, look afterwards */
+	stream_waiter_register(info->stream_id);
+	stream_waiter_add_partition(position.partition);
+	while (!(passed = watermark_passed(table, position.partition, position.offset)))
+	{
+		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+
+		if (left <= 0)
+			break;
+		stream_waiter_sleep(left);
+	}
+	stream_waiter_unregister();
+	UnlockRelationOid(table, AccessShareLock);
+	PG_RETURN_BOOL(passed);
+}

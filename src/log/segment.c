@@ -1,0 +1,305 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment.c
+ *		Rolling and sealing of segments.
+ *
+ * A roll has three steps:
+ *
+ *	1.	in one transaction, create the next segment's table and catalog row;
+ *	2.	after its commit has ended altogether, invalidation messages included,
+ *		activate the segment in shared memory: whoever is told to write to it
+ *		can find it.  A commit callback would be too early;
+ *	3.	in another transaction, seal the segments that are not active and have
+ *		no open publisher.
+ *
+ * The roll lock is held from before step 1 to after step 2, so that the shared
+ * state of a partition, which is made under the same lock, begins with the
+ * segment that all others use.  When step 2 is not reached, the new segment
+ * is in the catalog and nobody writes to it; the next roll activates it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_type.h"
+#include "catalog/segments.h"
+#include "catalog/tables.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "log/reserve.h"
+#include "log/segment.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "progress.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(stream_roll_segment);
+
+/*
+ * stream_depend_on_table makes a segment or sequence go with its stream's
+ * foreign table, however that is dropped.  It depends on the table's row type,
+ * which goes with the table: pg_dump would take a sequence that depends on a
+ * table for the default of a column.
+ */
+void
+stream_depend_on_table(Oid relid, Oid table)
+{
+	ObjectAddress object;
+	ObjectAddress type;
+
+	ObjectAddressSet(object, RelationRelationId, relid);
+	ObjectAddressSet(type, TypeRelationId, get_rel_type_id(table));
+	recordDependencyOn(&object, &type, DEPENDENCY_AUTO);
+}
+
+/*
+ * stream_measure_range adds up the batches of a partition in a segment that
+ * begin below an offset; false: there are none.
+ */
+bool
+stream_measure_range(StreamSegmentTable *segment, Snapshot snapshot, int32 partition,
+					 int64 limit, StreamRange *range)
+{
+	StreamBatchScan scan;
+	StreamBatchHeader header;
+	bool		found = false;
+
+	memset(range, 0, sizeof(StreamRange));
+	stream_batch_scan_begin(&scan, segment, snapshot, partition, 0, ForwardScanDirection);
+	while (stream_batch_scan_next(&scan) && stream_batch_scan_last_offset(&scan) < limit)
+	{
+		if (!found)
+		{
+			stream_batch_scan_header(&scan, segment, &header);
+			range->base_offset = header.base_offset;
+			range->first_published_at = header.base_timestamp;
+			found = true;
+		}
+		range->batches++;
+		range->records += stream_batch_scan_records(&scan);
+		range->bytes += stream_stored_size(stream_batch_scan_batch(&scan));
+		range->end_offset = stream_batch_scan_last_offset(&scan) + 1;
+	}
+	stream_batch_scan_end(&scan);
+	return found;
+}
+
+/* last_published_at reads the time of a partition's last record in a segment. */
+static TimestampTz
+last_published_at(StreamSegmentTable *segment, Snapshot snapshot, int32 partition)
+{
+	TimestampTz result = 0;
+
+	(void) stream_last_batch(segment, snapshot, partition, NULL, &result);
+	return result;
+}
+
+/*
+ * reservations_have_ended says whether nothing that was reserved in a segment
+ * can still be written: every partition that has shared state has moved on to
+ * a later segment and its watermark has reached the offset at which it did.
+ */
+static bool
+reservations_have_ended(int32 stream_id, int32 partitions, int32 segment_no)
+{
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		StreamWatermark state;
+
+		if (stream_get_watermark(stream_id, partition, &state) &&
+			(state.segment_no <= segment_no || state.watermark < state.segment_base))
+			return false;
+	}
+	return true;
+}
+
+/* seal_segment records what a segment holds, and marks it sealed. */
+static void
+seal_segment(int32 stream_id, int32 partitions, int32 segment_no)
+{
+	StreamSegmentTable segment;
+	Snapshot	snapshot;
+	char	   *sql;
+
+	(void) stream_segment_open(&segment, stream_id, segment_no, AccessShareLock, false);
+	/* taken after the reservations have ended: it sees all of their rows */
+	snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		StreamRange range;
+
+		stream_progress_update("sealing", partition, partitions);
+		if (!stream_measure_range(&segment, snapshot, partition, PG_INT64_MAX, &range))
+			continue;
+		range.segment_no = segment_no;
+		range.last_published_at = last_published_at(&segment, snapshot, partition);
+		stream_insert_range(stream_id, partition, &range);
+	}
+	UnregisterSnapshot(snapshot);
+	stream_seal_segment_row(stream_id, segment_no);
+
+	/* now let autovacuum freeze it, once: it counts insertions only */
+	sql = psprintf("ALTER TABLE %s.%s SET (autovacuum_vacuum_insert_threshold = 0,"
+				   " autovacuum_vacuum_insert_scale_factor = 0,"
+				   " toast.autovacuum_vacuum_insert_threshold = 0,"
+				   " toast.autovacuum_vacuum_insert_scale_factor = 0)",
+				   STREAM_INTERNAL_SCHEMA, RelationGetRelationName(segment.rel));
+	stream_segment_close(&segment, false);
+	stream_execute(sql, stream_extension_owner());
+	pfree(sql);
+}
+
+/*
+ * stream_seal_segments seals what can be sealed, in the current transaction,
+ * and returns how many segments that were.  The caller holds the roll lock, so
+ * nobody else does.
+ */
+int
+stream_seal_segments(Oid table)
+{
+	StreamInfo *info = stream_info(table);
+	int32		stream_id = info->stream_id;
+	int32		partitions = info->partitions;
+	int			nsegments = info->nsegments;
+	int32	   *candidates = palloc_array(int32, nsegments);
+	int			ncandidates = 0;
+	int			sealed = 0;
+
+	for (int i = 0; i < nsegments - 1; i++)
+		if (!info->segments[i].sealed)
+			candidates[ncandidates++] = info->segments[i].segment_no;
+
+	for (int i = 0; i < ncandidates; i++)
+	{
+		/* a later one waits at least as long */
+		if (!reservations_have_ended(stream_id, partitions, candidates[i]))
+			break;
+		seal_segment(stream_id, partitions, candidates[i]);
+		sealed++;
+	}
+	if (sealed > 0)
+	{
+		CommandCounterIncrement();
+		stream_invalidate(table);
+	}
+	return sealed;
+}
+
+/*
+ * create_next_segment creates the segment after the active one, unless that
+ * is empty.  It returns the number of the newest segment.
+ */
+static int32
+create_next_segment(Oid table)
+{
+	StreamInfo *info = stream_info(table);
+	int32		stream_id = info->stream_id;
+	int32		newest = info->segments[info->nsegments - 1].segment_no;
+	StreamSegmentTable segment;
+	bool		empty;
+	char		name[NAMEDATALEN];
+
+	(void) stream_segment_open(&segment, stream_id, newest, AccessShareLock, false);
+	empty = RelationGetNumberOfBlocks(segment.rel) == 0;
+	stream_segment_close(&segment, false);
+	if (empty)
+		return newest;
+
+	newest++;
+	stream_segment_create(stream_id, newest, stream_extension_owner());
+	stream_insert_segment(stream_id, newest);
+	CommandCounterIncrement();
+	stream_segment_table_name(name, stream_id, newest);
+	stream_depend_on_table(stream_internal_relation(name, false), table);
+	stream_invalidate(table);
+	return newest;
+}
+
+/*
+ * roll makes the three steps.  The roll lock is the session's, as it outlives a
+ * transaction; the caller releases it after an error.
+ */
+static void
+roll(Oid table, LOCKTAG *roll_lock, volatile bool *locked)
+{
+	int32		stream_id;
+	int32		newest;
+
+	(void) LockAcquire(roll_lock, ExclusiveLock, true, false);
+	*locked = true;
+	stream_lock_extension();
+	stream_id = stream_info(table)->stream_id;
+	stream_progress_begin("roll_segment", stream_id);
+	newest = create_next_segment(table);
+
+	SPI_commit();
+	stream_activate_segment(stream_id, newest);
+	LockRelease(roll_lock, ExclusiveLock, true);
+	*locked = false;
+
+	stream_lock_extension();
+	stream_lock_rolls(table);
+	stream_seal_segments(table);
+	SPI_commit();
+	stream_progress_end();
+}
+
+/*
+ * stream_roll_segment: CALL stream.roll_segment(stream).
+ */
+Datum
+stream_roll_segment(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		roll_lock;
+	LockRelId	relation;
+	Oid			table;
+	volatile bool locked = false;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("stream must not be null")));
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("roll_segment cannot run inside a transaction block"),
+				 errhint("CALL it outside of a transaction block, or from a procedure that may commit.")));
+	PreventCommandIfReadOnly("roll_segment()");
+	PreventCommandDuringRecovery("roll_segment()");
+
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	table = stream_table_for_owner(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock);
+
+	/* keeps the stream from being dropped between the transactions */
+	relation.dbId = MyDatabaseId;
+	relation.relId = table;
+	LockRelationIdForSession(&relation, AccessShareLock);
+	SET_LOCKTAG_OBJECT(roll_lock, MyDatabaseId, ForeignTableRelationId, table, 0);
+
+	PG_TRY();
+	{
+		roll(table, &roll_lock, &locked);
+	}
+	PG_CATCH();
+	{
+		/* session locks survive the abort */
+		if (locked)
+			LockRelease(&roll_lock, ExclusiveLock, true);
+		UnlockRelationIdForSession(&relation, AccessShareLock);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	UnlockRelationIdForSession(&relation, AccessShareLock);
+	SPI_finish();
+	return (Datum) 0;
+}

@@ -1,0 +1,126 @@
+/*-------------------------------------------------------------------------
+ *
+ * value.c
+ *		Records as Datums, and back.
+ *
+ * A batch stores keys, values and headers as raw bytes: a text's characters, a
+ * jsonb's container, a bytea's bytes, each without its length word.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "log/murmur2.h"
+#include "log/value.h"
+#include "mb/pg_wchar.h"
+#include "utils/jsonb.h"
+
+Oid
+stream_value_type_oid(StreamValueType type)
+{
+	return type == STREAM_VALUE_JSONB ? JSONBOID : BYTEAOID;
+}
+
+const char *
+stream_value_type_name(StreamValueType type)
+{
+	return type == STREAM_VALUE_JSONB ? "jsonb" : "bytea";
+}
+
+/* stream_check_value_type refuses a function for values of the other type. */
+void
+stream_check_value_type(const char *stream, StreamValueType actual, StreamValueType wanted)
+{
+	if (unlikely(actual != wanted))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("stream \"%s\" has values of type %s, not %s",
+						stream, stream_value_type_name(actual), stream_value_type_name(wanted)),
+				 actual == STREAM_VALUE_BYTEA ?
+				 errhint("Use the functions named *_bytes.") :
+				 errhint("Use the functions without _bytes in their names.")));
+}
+
+/* stream_check_headers refuses headers that are no object. */
+void
+stream_check_headers(Datum headers)
+{
+	Jsonb	   *jb = DatumGetJsonbP(headers);
+
+	if (!JB_ROOT_IS_OBJECT(jb))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("headers must be a JSON object")));
+}
+
+/* stream_partition_of_key is Kafka's default: murmur2 of the key in UTF-8. */
+int32
+stream_partition_of_key(const char *key, int32 len, int32 partitions)
+{
+	char	   *utf8;
+	int32		partition;
+
+	if (partitions == 1)
+		return 0;
+	utf8 = pg_server_to_any(key, len, PG_UTF8);
+	if (utf8 == key)
+		return stream_key_partition(key, len, partitions);
+	partition = stream_key_partition(utf8, strlen(utf8), partitions);
+	pfree(utf8);
+	return partition;
+}
+
+/* copy_varlena copies raw bytes behind a length word, and moves on. */
+static Datum
+copy_varlena(char **memory, const char *data, int32 len)
+{
+	char	   *start = *memory;
+
+	SET_VARSIZE(start, VARHDRSZ + len);
+	memcpy(VARDATA(start), data, len);
+	*memory = start + MAXALIGN(VARHDRSZ + len);
+	return PointerGetDatum(start);
+}
+
+/*
+ * stream_record_datums makes a record's columns.  Zero the copies before their
+ * first use; a record's varlenas are good until the next call.
+ */
+void
+stream_record_datums(StreamRecordDatums *copies, int32 partition, const StreamRecord *record,
+					 Datum *values, bool *nulls)
+{
+	Size		needed = MAXALIGN(VARHDRSZ + Max(record->key_len, 0)) +
+		MAXALIGN(VARHDRSZ + (Size) Max(record->value_len, 0)) +
+		MAXALIGN(VARHDRSZ + (Size) Max(record->headers_len, 0));
+	char	   *memory;
+
+	if (unlikely(needed > copies->size))
+	{
+		Size		size = Max(needed + needed / 4, 1024);
+
+		if (copies->memory != NULL)
+			pfree(copies->memory);
+		copies->memory = palloc_extended(size, MCXT_ALLOC_HUGE);
+		copies->size = size;
+	}
+	memory = copies->memory;
+
+	values[Anum_record_partition - 1] = Int32GetDatum(partition);
+	values[Anum_record_offset - 1] = Int64GetDatum(record->offset);
+	values[Anum_record_published_at - 1] = Int64GetDatum(record->timestamp);
+	nulls[Anum_record_partition - 1] = false;
+	nulls[Anum_record_offset - 1] = false;
+	nulls[Anum_record_published_at - 1] = false;
+
+	nulls[Anum_record_key - 1] = record->key_len < 0;
+	if (record->key_len >= 0)
+		values[Anum_record_key - 1] = copy_varlena(&memory, record->key, record->key_len);
+	nulls[Anum_record_value - 1] = record->value_len < 0;
+	if (record->value_len >= 0)
+		values[Anum_record_value - 1] = copy_varlena(&memory, record->value, record->value_len);
+	nulls[Anum_record_headers - 1] = record->headers_len < 0;
+	if (record->headers_len >= 0)
+		values[Anum_record_headers - 1] = copy_varlena(&memory, record->headers, record->headers_len);
+}

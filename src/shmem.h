@@ -1,0 +1,129 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.h
+ *		The extension's shared memory.
+ *
+ * Its size is fixed at server start by settings.  Nothing in it outlives the
+ * server; after a crash it starts empty.
+ *
+ * Locks, in the order in which they are taken:
+ *
+ *	1.	heavyweight locks: relations, and the stream's roll lock
+ *	2.	StreamControl.lock
+ *	3.	StreamPartition.lock; never two of them
+ *	4.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
+ *		spinlocks, held for a few instructions
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_SHMEM_H
+#define STREAM_SHMEM_H
+
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+
+#define STREAM_MAX_PARTITIONS	1024	/* of one stream */
+
+/* Names a partition across databases. */
+typedef struct StreamPartitionKey
+{
+	Oid			database;
+	int32		stream_id;
+	int32		partition;
+} StreamPartitionKey;
+
+/*
+ * State of a partition, made by its first reservation after server start.
+ *
+ * log start <= high watermark <= next_offset <= ceiling, where the high
+ * watermark is the head's first_offset of publishers, and next_offset when
+ * that list is empty.
+ *
+ * A publisher that holds the lock on the stream's foreign table may keep a
+ * pointer to it: dropping the stream takes AccessExclusiveLock first.  All
+ * others find it under StreamControl.lock and let go before they release that.
+ */
+typedef struct StreamPartition
+{
+	StreamPartitionKey key;		/* hash key, constant */
+	LWLock		lock;			/* protects all below but ceiling_cv */
+	int64		next_offset;	/* raised by stream_reserve */
+	int64		ceiling;		/* durable: no offset from here on was issued.
+								 * Raised by the extender only. */
+	int64		segment_base;	/* first offset that went to segment_no */
+	int32		segment_no;		/* segment of new reservations; raised by
+								 * stream_activate_segment */
+	int32		grant;			/* sequence steps of the last extension, >= 1 */
+	TimestampTz last_extension; /* when that was; 0: not yet */
+	TimestampTz last_timestamp; /* published_at of the last reservation */
+	bool		extending;		/* somebody raises the ceiling right now */
+	dlist_head	publishers;		/* of StreamPublisher, by first_offset */
+	ConditionVariable ceiling_cv;	/* signalled when extending ends */
+} StreamPartition;
+
+/*
+ * An open transaction that has published to a partition.  Free entries hang in
+ * StreamControl.free_publishers.
+ */
+typedef struct StreamPublisher
+{
+	dlist_node	node;			/* in a partition's list, or the free list */
+	int64		first_offset;	/* its first offset there */
+	TimestampTz since;			/* when that was reserved */
+	int32		pid;
+} StreamPublisher;
+
+/*
+ * A backend that waits for a watermark, one slot for each process number.
+ * Only its owner writes it; others read it under mutex.
+ */
+typedef struct StreamWaiter
+{
+	slock_t		mutex;
+	bool		active;
+	Oid			database;
+	int32		stream_id;
+	uint64		partitions[STREAM_MAX_PARTITIONS / 64]; /* bitmap */
+} StreamWaiter;
+
+/* What a long operation of a backend is doing, one slot for each process number. */
+typedef struct StreamProgress
+{
+	slock_t		mutex;			/* protects all below */
+	int32		pid;			/* 0: nothing */
+	Oid			database;
+	int32		stream_id;
+	const char *command;		/* a literal */
+	const char *phase;			/* a literal */
+	int64		done;
+	int64		total;			/* 0: not known */
+} StreamProgress;
+
+typedef struct StreamControl
+{
+	LWLock		lock;			/* protects the hash of partitions, npartitions */
+	int32		npartitions;	/* partitions that have state */
+	slock_t		publisher_mutex;	/* protects free_publishers, npublishers */
+	int32		npublishers;	/* entries in use */
+	dlist_head	free_publishers;
+	pg_atomic_uint32 nwaiters;	/* slots with active set */
+} StreamControl;
+
+extern StreamControl *stream_control;
+extern HTAB *stream_partition_hash;
+extern StreamWaiter *stream_waiters;
+extern StreamProgress *stream_progress;
+
+extern void stream_shmem_init(void);
+extern void stream_require_shmem(void);
+extern Size stream_shmem_partition_size(void);
+extern Size stream_shmem_publisher_size(void);
+extern Size stream_shmem_process_size(void);
+extern void stream_init_partition_lock(StreamPartition *partition);
+
+#endif							/* STREAM_SHMEM_H */

@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream.c
+ *		Entry of the library.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/streams.h"
+#include "face/ddl.h"
+#include "fmgr.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "shmem.h"
+#include "xact.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+/*
+ * Everything needs shared memory, so a library that was not preloaded installs
+ * nothing; each function then says what is missing.
+ */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
+		return;
+	stream_define_settings();
+	stream_shmem_init();
+	stream_cache_init();
+	stream_xact_init();
+	stream_ddl_hooks_init();
+}

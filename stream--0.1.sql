@@ -1,0 +1,401 @@
+/* stream--0.1.sql */
+
+-- complain if the script is sourced in psql rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION stream" to load this file. \quit
+
+CREATE SCHEMA stream;
+COMMENT ON SCHEMA stream IS 'functions and views of the extension stream';
+CREATE SCHEMA streams;
+COMMENT ON SCHEMA streams IS 'one foreign table for each stream';
+CREATE SCHEMA stream_internal;
+COMMENT ON SCHEMA stream_internal IS 'catalog and segments of the extension stream; not for direct use';
+
+GRANT USAGE ON SCHEMA stream, streams TO PUBLIC;
+
+--
+-- The position of a record: partition and offset.
+--
+
+CREATE TYPE stream.record_position;
+
+CREATE FUNCTION stream_internal.record_position_in(cstring) RETURNS stream.record_position
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_in';
+COMMENT ON FUNCTION stream_internal.record_position_in(cstring) IS 'I/O';
+
+CREATE FUNCTION stream_internal.record_position_out(stream.record_position) RETURNS cstring
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_out';
+COMMENT ON FUNCTION stream_internal.record_position_out(stream.record_position) IS 'I/O';
+
+CREATE FUNCTION stream_internal.record_position_recv(internal) RETURNS stream.record_position
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_recv';
+COMMENT ON FUNCTION stream_internal.record_position_recv(internal) IS 'I/O';
+
+CREATE FUNCTION stream_internal.record_position_send(stream.record_position) RETURNS bytea
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_send';
+COMMENT ON FUNCTION stream_internal.record_position_send(stream.record_position) IS 'I/O';
+
+CREATE TYPE stream.record_position (
+	INPUT = stream_internal.record_position_in,
+	OUTPUT = stream_internal.record_position_out,
+	RECEIVE = stream_internal.record_position_recv,
+	SEND = stream_internal.record_position_send,
+	INTERNALLENGTH = 16,
+	ALIGNMENT = double
+);
+COMMENT ON TYPE stream.record_position IS
+	'position of a record in its stream, written partition:offset, for example 3:1042; ordered by partition, then offset';
+
+CREATE FUNCTION stream.record_position("partition" int, record_offset bigint) RETURNS stream.record_position
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_make';
+COMMENT ON FUNCTION stream.record_position(int, bigint) IS 'the position of that partition and offset, neither negative';
+
+CREATE FUNCTION stream.partition_of("position" stream.record_position) RETURNS int
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_partition_of';
+COMMENT ON FUNCTION stream.partition_of(stream.record_position) IS 'partition of a position';
+
+CREATE FUNCTION stream.offset_of("position" stream.record_position) RETURNS bigint
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_offset_of';
+COMMENT ON FUNCTION stream.offset_of(stream.record_position) IS 'offset of a position within its partition';
+
+CREATE FUNCTION stream_internal.record_position_eq(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_eq';
+COMMENT ON FUNCTION stream_internal.record_position_eq(stream.record_position, stream.record_position) IS 'implementation of = operator';
+CREATE FUNCTION stream_internal.record_position_ne(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_ne';
+COMMENT ON FUNCTION stream_internal.record_position_ne(stream.record_position, stream.record_position) IS 'implementation of <> operator';
+CREATE FUNCTION stream_internal.record_position_lt(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_lt';
+COMMENT ON FUNCTION stream_internal.record_position_lt(stream.record_position, stream.record_position) IS 'implementation of < operator';
+CREATE FUNCTION stream_internal.record_position_le(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_le';
+COMMENT ON FUNCTION stream_internal.record_position_le(stream.record_position, stream.record_position) IS 'implementation of <= operator';
+CREATE FUNCTION stream_internal.record_position_gt(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_gt';
+COMMENT ON FUNCTION stream_internal.record_position_gt(stream.record_position, stream.record_position) IS 'implementation of > operator';
+CREATE FUNCTION stream_internal.record_position_ge(stream.record_position, stream.record_position) RETURNS boolean
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_ge';
+COMMENT ON FUNCTION stream_internal.record_position_ge(stream.record_position, stream.record_position) IS 'implementation of >= operator';
+CREATE FUNCTION stream_internal.record_position_cmp(stream.record_position, stream.record_position) RETURNS int
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_cmp';
+COMMENT ON FUNCTION stream_internal.record_position_cmp(stream.record_position, stream.record_position) IS 'less-equal-greater';
+CREATE FUNCTION stream_internal.record_position_hash(stream.record_position) RETURNS int
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_hash';
+COMMENT ON FUNCTION stream_internal.record_position_hash(stream.record_position) IS 'hash';
+CREATE FUNCTION stream_internal.record_position_hash_extended(stream.record_position, bigint) RETURNS bigint
+	LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_record_position_hash_extended';
+COMMENT ON FUNCTION stream_internal.record_position_hash_extended(stream.record_position, bigint) IS 'hash';
+
+CREATE OPERATOR stream.= (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_eq, COMMUTATOR = OPERATOR(stream.=), NEGATOR = OPERATOR(stream.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES);
+COMMENT ON OPERATOR stream.= (stream.record_position, stream.record_position) IS 'equal';
+CREATE OPERATOR stream.<> (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_ne, COMMUTATOR = OPERATOR(stream.<>), NEGATOR = OPERATOR(stream.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel);
+COMMENT ON OPERATOR stream.<> (stream.record_position, stream.record_position) IS 'not equal';
+CREATE OPERATOR stream.< (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_lt, COMMUTATOR = OPERATOR(stream.>), NEGATOR = OPERATOR(stream.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel);
+COMMENT ON OPERATOR stream.< (stream.record_position, stream.record_position) IS 'less than';
+CREATE OPERATOR stream.<= (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_le, COMMUTATOR = OPERATOR(stream.>=), NEGATOR = OPERATOR(stream.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel);
+COMMENT ON OPERATOR stream.<= (stream.record_position, stream.record_position) IS 'less than or equal';
+CREATE OPERATOR stream.> (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_gt, COMMUTATOR = OPERATOR(stream.<), NEGATOR = OPERATOR(stream.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel);
+COMMENT ON OPERATOR stream.> (stream.record_position, stream.record_position) IS 'greater than';
+CREATE OPERATOR stream.>= (
+	LEFTARG = stream.record_position, RIGHTARG = stream.record_position,
+	FUNCTION = stream_internal.record_position_ge, COMMUTATOR = OPERATOR(stream.<=), NEGATOR = OPERATOR(stream.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel);
+COMMENT ON OPERATOR stream.>= (stream.record_position, stream.record_position) IS 'greater than or equal';
+
+CREATE OPERATOR CLASS stream.record_position_ops
+	DEFAULT FOR TYPE stream.record_position USING btree AS
+		OPERATOR 1 stream.<, OPERATOR 2 stream.<=, OPERATOR 3 stream.=, OPERATOR 4 stream.>=, OPERATOR 5 stream.>,
+		FUNCTION 1 stream_internal.record_position_cmp(stream.record_position, stream.record_position);
+COMMENT ON OPERATOR CLASS stream.record_position_ops USING btree IS 'by partition, then offset';
+CREATE OPERATOR CLASS stream.record_position_ops
+	DEFAULT FOR TYPE stream.record_position USING hash AS
+		OPERATOR 1 stream.=,
+		FUNCTION 1 stream_internal.record_position_hash(stream.record_position),
+		FUNCTION 2 stream_internal.record_position_hash_extended(stream.record_position, bigint);
+COMMENT ON OPERATOR CLASS stream.record_position_ops USING hash IS 'by partition and offset';
+
+--
+-- Catalog.  Written by the extension's C code only.
+--
+
+CREATE SEQUENCE stream_internal.stream_id_seq AS int;
+COMMENT ON SEQUENCE stream_internal.stream_id_seq IS 'numbers of streams, never used twice';
+
+CREATE TABLE stream_internal.streams (
+	stream_id int NOT NULL,
+	partitions int NOT NULL,
+	stream name NOT NULL,
+	created_at timestamptz NOT NULL,
+	value_type text NOT NULL,
+	compression text NOT NULL,
+	encoding text NOT NULL,
+	byte_order text NOT NULL,
+	CONSTRAINT streams_pkey PRIMARY KEY (stream_id),
+	CONSTRAINT streams_stream_key UNIQUE (stream)
+);
+COMMENT ON TABLE stream_internal.streams IS 'one row for each stream; its foreign table is streams.<stream>';
+COMMENT ON COLUMN stream_internal.streams.encoding IS 'server encoding of keys and values as stored';
+COMMENT ON COLUMN stream_internal.streams.byte_order IS 'byte order of batches as stored: little or big';
+
+CREATE TABLE stream_internal.partitions (
+	stream_id int NOT NULL,
+	"partition" int NOT NULL,
+	log_start_offset bigint NOT NULL,
+	CONSTRAINT partitions_pkey PRIMARY KEY (stream_id, "partition")
+);
+COMMENT ON TABLE stream_internal.partitions IS 'one row for each partition of a stream';
+COMMENT ON COLUMN stream_internal.partitions.log_start_offset IS 'no record below this offset is read any more';
+
+CREATE TABLE stream_internal.segments (
+	stream_id int NOT NULL,
+	segment_no int NOT NULL,
+	created_at timestamptz NOT NULL,
+	sealed_at timestamptz,
+	CONSTRAINT segments_pkey PRIMARY KEY (stream_id, segment_no)
+);
+COMMENT ON TABLE stream_internal.segments IS
+	'one row for each segment, stored in the table stream_internal.s<stream_id>_<segment_no>; the newest is active';
+COMMENT ON COLUMN stream_internal.segments.sealed_at IS 'null: publishers may still write to it';
+
+CREATE TABLE stream_internal.segment_ranges (
+	stream_id int NOT NULL,
+	"partition" int NOT NULL,
+	segment_no int NOT NULL,
+	batches int NOT NULL,
+	base_offset bigint NOT NULL,
+	end_offset bigint NOT NULL,
+	records bigint NOT NULL,
+	bytes bigint NOT NULL,
+	first_published_at timestamptz NOT NULL,
+	last_published_at timestamptz NOT NULL,
+	CONSTRAINT segment_ranges_pkey PRIMARY KEY (stream_id, "partition", segment_no)
+);
+COMMENT ON TABLE stream_internal.segment_ranges IS
+	'what a sealed segment holds of each partition, in offsets base_offset <= offset < end_offset; no row: nothing';
+
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.streams', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.partitions', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.segments', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.segment_ranges', '');
+
+--
+-- The foreign-data wrapper behind streams.<stream>.
+--
+
+CREATE FUNCTION stream_internal.fdw_handler() RETURNS fdw_handler
+	LANGUAGE c STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_fdw_handler';
+COMMENT ON FUNCTION stream_internal.fdw_handler() IS 'handler of the foreign-data wrapper stream';
+
+CREATE FUNCTION stream_internal.fdw_validator(text[], oid) RETURNS void
+	LANGUAGE c STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_fdw_validator';
+COMMENT ON FUNCTION stream_internal.fdw_validator(text[], oid) IS 'the wrapper stream has no options';
+
+CREATE FOREIGN DATA WRAPPER stream HANDLER stream_internal.fdw_handler VALIDATOR stream_internal.fdw_validator;
+COMMENT ON FOREIGN DATA WRAPPER stream IS 'streams as tables';
+CREATE SERVER stream FOREIGN DATA WRAPPER stream;
+COMMENT ON SERVER stream IS 'this database''s streams';
+-- create_stream makes the foreign table as its caller; a table that is not in the catalog is refused at use
+GRANT USAGE ON FOREIGN SERVER stream TO PUBLIC;
+
+--
+-- Streams
+--
+
+CREATE FUNCTION stream.create_stream(stream text, partitions int = 1, value_type text = 'jsonb', compression text = 'lz4')
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_create_stream';
+COMMENT ON FUNCTION stream.create_stream(text, int, text, text) IS
+	'creates a stream of 1 to 1024 partitions with values of type jsonb or bytea, compressed by lz4 or none; needs CREATE on schema streams';
+
+CREATE FUNCTION stream.alter_stream(stream text, partitions int = NULL, compression text = NULL)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_alter_stream';
+COMMENT ON FUNCTION stream.alter_stream(text, int, text) IS
+	'changes a stream; null keeps a value; the number of partitions is fixed, since a key''s partition follows from it; needs ownership';
+
+CREATE FUNCTION stream.drop_stream(stream text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_drop_stream';
+COMMENT ON FUNCTION stream.drop_stream(text) IS
+	'drops a stream with its log, after waiting for its open publishers and readers; needs ownership';
+
+CREATE PROCEDURE stream.roll_segment(stream text)
+	LANGUAGE c AS 'MODULE_PATHNAME', 'stream_roll_segment';
+COMMENT ON PROCEDURE stream.roll_segment(text) IS
+	'starts a new segment unless the active one is empty, and seals those that no open publisher writes to; not in a transaction block; needs ownership';
+
+CREATE FUNCTION stream.verify_log(stream text,
+	OUT segment_no int, OUT "partition" int, OUT record_offset bigint, OUT finding text)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_verify_log';
+COMMENT ON FUNCTION stream.verify_log(text) IS
+	'reads every batch of a stream and returns one row for each finding: damage, wrong order, overlapping ranges; no row when sound';
+
+--
+-- Publish
+--
+
+CREATE FUNCTION stream.publish(stream text, key text, value jsonb, headers jsonb = NULL, "partition" int = NULL)
+	RETURNS stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_publish_jsonb';
+COMMENT ON FUNCTION stream.publish(text, text, jsonb, jsonb, int) IS
+	'appends a record at the transaction''s commit and returns its position; partition null: by the key, or spread evenly without one; needs INSERT';
+
+CREATE FUNCTION stream.publish(stream text, key text, value json, headers jsonb = NULL, "partition" int = NULL)
+	RETURNS stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_publish_json';
+COMMENT ON FUNCTION stream.publish(text, text, json, jsonb, int) IS 'publish of a value given as json';
+
+CREATE FUNCTION stream.publish(stream text, key text, value text, headers jsonb = NULL, "partition" int = NULL)
+	RETURNS stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_publish_text';
+COMMENT ON FUNCTION stream.publish(text, text, text, jsonb, int) IS 'publish of a value given as text, which is parsed as JSON';
+
+CREATE FUNCTION stream.publish_bytes(stream text, key text, value bytea, headers jsonb = NULL, "partition" int = NULL)
+	RETURNS stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_publish_bytes';
+COMMENT ON FUNCTION stream.publish_bytes(text, text, bytea, jsonb, int) IS 'publish to a stream of value type bytea';
+
+CREATE FUNCTION stream.publish_tombstone(stream text, key text, headers jsonb = NULL)
+	RETURNS stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_publish_tombstone';
+COMMENT ON FUNCTION stream.publish_tombstone(text, text, jsonb) IS
+	'appends a record without a value, which says that the key is gone; the key must not be null';
+
+CREATE FUNCTION stream.publish_batch(stream text, keys text[], record_values jsonb[], headers jsonb[] = NULL)
+	RETURNS SETOF stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'stream_publish_batch';
+COMMENT ON FUNCTION stream.publish_batch(text, text[], jsonb[], jsonb[]) IS
+	'publishes many records at once and returns their positions in input order; keys or headers null: none for any record';
+
+CREATE FUNCTION stream.publish_bytes_batch(stream text, keys text[], record_values bytea[], headers jsonb[] = NULL)
+	RETURNS SETOF stream.record_position
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'stream_publish_bytes_batch';
+COMMENT ON FUNCTION stream.publish_bytes_batch(text, text[], bytea[], jsonb[]) IS 'publish_batch to a stream of value type bytea';
+
+--
+-- Read
+--
+
+CREATE FUNCTION stream.read(stream text, "partition" int, from_offset bigint = NULL,
+	max_records int = 100, max_bytes bigint = 1048576,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value jsonb, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_read';
+COMMENT ON FUNCTION stream.read(text, int, bigint, int, bigint) IS
+	'records of a partition from an offset on (null: the log start) below the high watermark, at most max_records and about max_bytes, null: no limit; needs SELECT';
+
+CREATE FUNCTION stream.read_bytes(stream text, "partition" int, from_offset bigint = NULL,
+	max_records int = 100, max_bytes bigint = 1048576,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value bytea, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_read_bytes';
+COMMENT ON FUNCTION stream.read_bytes(text, int, bigint, int, bigint) IS 'read from a stream of value type bytea';
+
+CREATE FUNCTION stream.offset_at(stream text, "partition" int, "at" timestamptz) RETURNS bigint
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_offset_at';
+COMMENT ON FUNCTION stream.offset_at(text, int, timestamptz) IS
+	'offset of the first record published at or after that time; the high watermark when there is none; needs SELECT';
+
+CREATE FUNCTION stream.wait_for_offset(stream text, "position" stream.record_position, timeout interval = '5 s') RETURNS boolean
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for_offset';
+COMMENT ON FUNCTION stream.wait_for_offset(text, stream.record_position, interval) IS
+	'waits until the high watermark has passed that position; false when the timeout came first; needs SELECT';
+
+--
+-- Monitoring.  The functions show the streams that the caller may SELECT
+-- from, and all of them to a member of pg_monitor.
+--
+
+CREATE FUNCTION stream_internal.stream_status(OUT stream name, OUT partitions int, OUT value_type text, OUT compression text,
+	OUT segments int, OUT records bigint, OUT bytes bigint, OUT total_bytes bigint, OUT created_at timestamptz)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_stream_status';
+COMMENT ON FUNCTION stream_internal.stream_status() IS 'behind the view stream.stream_status';
+CREATE VIEW stream.stream_status AS SELECT * FROM stream_internal.stream_status();
+COMMENT ON VIEW stream.stream_status IS 'one row for each stream';
+COMMENT ON COLUMN stream.stream_status.segments IS 'number of segments';
+COMMENT ON COLUMN stream.stream_status.records IS 'committed records in the log';
+COMMENT ON COLUMN stream.stream_status.bytes IS 'their batches, as compressed';
+COMMENT ON COLUMN stream.stream_status.total_bytes IS 'size on disk of all segments with their indexes';
+
+CREATE FUNCTION stream_internal.partition_status(OUT stream name, OUT "partition" int, OUT log_start_offset bigint,
+	OUT high_watermark bigint, OUT log_end_offset bigint, OUT records bigint, OUT bytes bigint,
+	OUT records_held_back bigint, OUT seconds_held_back double precision)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_partition_status';
+COMMENT ON FUNCTION stream_internal.partition_status() IS 'behind the view stream.partition_status';
+CREATE VIEW stream.partition_status AS SELECT * FROM stream_internal.partition_status();
+COMMENT ON VIEW stream.partition_status IS 'one row for each partition';
+COMMENT ON COLUMN stream.partition_status.log_start_offset IS 'first offset that can be read';
+COMMENT ON COLUMN stream.partition_status.high_watermark IS 'readers see what is below; null on a standby';
+COMMENT ON COLUMN stream.partition_status.log_end_offset IS 'the next record''s offset, as far as issued; null on a standby';
+COMMENT ON COLUMN stream.partition_status.records IS 'committed records below the high watermark';
+COMMENT ON COLUMN stream.partition_status.bytes IS 'their batches, as compressed';
+COMMENT ON COLUMN stream.partition_status.records_held_back IS 'offsets issued but not below the high watermark, since a publisher is still open';
+COMMENT ON COLUMN stream.partition_status.seconds_held_back IS 'age of the oldest of them; zero when there is none';
+
+CREATE FUNCTION stream_internal.segment_status(OUT stream name, OUT segment_no int, OUT state text, OUT table_name text,
+	OUT created_at timestamptz, OUT sealed_at timestamptz, OUT records bigint, OUT batches bigint, OUT bytes bigint,
+	OUT total_bytes bigint, OUT xid_age int, OUT first_published_at timestamptz, OUT last_published_at timestamptz,
+	OUT offset_ranges int8range[])
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_segment_status';
+COMMENT ON FUNCTION stream_internal.segment_status() IS 'behind the view stream.segment_status';
+CREATE VIEW stream.segment_status AS SELECT * FROM stream_internal.segment_status();
+COMMENT ON VIEW stream.segment_status IS 'one row for each segment of a stream''s log';
+COMMENT ON COLUMN stream.segment_status.state IS
+	'active: publishers write to it; closing: only publishers that began before the roll; sealed: none';
+COMMENT ON COLUMN stream.segment_status.table_name IS 'the table that holds it';
+COMMENT ON COLUMN stream.segment_status.total_bytes IS 'size on disk with its index';
+COMMENT ON COLUMN stream.segment_status.xid_age IS 'age of the oldest transaction id that is not frozen in it, as for autovacuum_freeze_max_age';
+COMMENT ON COLUMN stream.segment_status.offset_ranges IS 'one element for each partition, from the first record to behind the last; null: none';
+
+CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_open_publishers';
+COMMENT ON FUNCTION stream_internal.open_publishers() IS 'behind the view stream.open_publishers';
+CREATE VIEW stream.open_publishers AS
+	SELECT o.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name, o.stream, o."partition", o.first_offset, o.age
+	FROM stream_internal.open_publishers() o
+		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(o.pid) a ON true;
+COMMENT ON VIEW stream.open_publishers IS
+	'transactions that have published and not ended; each holds back the high watermark of its partitions at its first offset';
+COMMENT ON COLUMN stream.open_publishers.age IS 'time since its first publish to the partition';
+
+CREATE FUNCTION stream_internal.memory_status(OUT area text, OUT used int, OUT capacity int, OUT bytes bigint, OUT setting text)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'stream_memory_status';
+COMMENT ON FUNCTION stream_internal.memory_status() IS 'behind the view stream.memory_status';
+CREATE VIEW stream.memory_status AS SELECT * FROM stream_internal.memory_status();
+COMMENT ON VIEW stream.memory_status IS 'how full the extension''s shared memory is, over all databases';
+COMMENT ON COLUMN stream.memory_status.bytes IS 'shared memory reserved for the area';
+COMMENT ON COLUMN stream.memory_status.setting IS 'the setting that sizes it, read at server start';
+
+CREATE FUNCTION stream_internal.progress(OUT pid int, OUT command text, OUT stream name, OUT phase text, OUT done bigint, OUT total bigint)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'stream_progress_status';
+COMMENT ON FUNCTION stream_internal.progress() IS 'behind the view stream.progress';
+CREATE VIEW stream.progress AS
+	SELECT p.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name, p.command, p.stream, p.phase, p.done, p.total
+	FROM stream_internal.progress() p
+		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(p.pid) a ON true;
+COMMENT ON VIEW stream.progress IS 'long operations under way, in blocks or steps done and in total';
+
+GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.open_publishers,
+	stream.memory_status, stream.progress TO PUBLIC;
