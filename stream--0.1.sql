@@ -160,6 +160,16 @@ CREATE TABLE stream_internal.partitions (
 COMMENT ON TABLE stream_internal.partitions IS 'one row for each partition of a stream';
 COMMENT ON COLUMN stream_internal.partitions.log_start_offset IS 'no record below this offset is read any more';
 
+CREATE TABLE stream_internal.offset_gaps (
+	stream_id int NOT NULL,
+	"partition" int NOT NULL,
+	base_offset bigint NOT NULL,
+	end_offset bigint NOT NULL,
+	CONSTRAINT offset_gaps_pkey PRIMARY KEY (stream_id, "partition", base_offset)
+);
+COMMENT ON TABLE stream_internal.offset_gaps IS
+	'offsets base_offset <= offset < end_offset that a server start has skipped, since they may have been issued before; they do not count as lag';
+
 CREATE TABLE stream_internal.segments (
 	stream_id int NOT NULL,
 	segment_no int NOT NULL,
@@ -190,6 +200,7 @@ COMMENT ON TABLE stream_internal.segment_ranges IS
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.streams', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.partitions', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.offset_gaps', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.segments', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.segment_ranges', '');
 

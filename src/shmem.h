@@ -62,6 +62,9 @@ typedef struct StreamPartition
 	TimestampTz last_extension; /* when that was; 0: not yet */
 	TimestampTz last_timestamp; /* published_at of the last reservation */
 	bool		extending;		/* somebody raises the ceiling right now */
+	bool		recording_gap;	/* an open publisher has inserted the row */
+	int64		gap_base;		/* gap_base <= offset < gap_end were skipped when */
+	int64		gap_end;		/* the state was made; equal: none, or recorded */
 	dlist_head	publishers;		/* of StreamPublisher, by first_offset */
 	ConditionVariable ceiling_cv;	/* signalled when extending ends */
 } StreamPartition;

@@ -44,7 +44,7 @@ xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_COMMIT:
-			stream_end_publishers();
+			stream_end_publishers(true);
 			stream_forget_end(true);
 			break;
 
@@ -52,13 +52,13 @@ xact_callback(XactEvent event, void *arg)
 			stream_stop_extending();
 			stream_waiter_unregister();
 			stream_progress_end();
-			stream_end_publishers();
+			stream_end_publishers(false);
 			stream_forget_end(false);
 			break;
 
 		case XACT_EVENT_PREPARE:
 			/* nothing was published, or all of it rolled back */
-			stream_end_publishers();
+			stream_end_publishers(false);
 			break;
 
 		default:

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * segments.c
- *		The tables stream_internal.partitions, segments and segment_ranges.
+ *		The tables stream_internal.partitions, offset_gaps, segments and
+ *		segment_ranges.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,9 @@
 #define SEGMENTS_PKEY		"segments_pkey"
 #define RANGES_TABLE		"segment_ranges"
 #define RANGES_PKEY			"segment_ranges_pkey"
+
+#define GAPS_TABLE			"offset_gaps"
+#define GAPS_PKEY			"offset_gaps_pkey"
 
 /* the first column of each of them */
 #define Anum_stream_id						1
@@ -43,6 +47,11 @@
 #define Anum_ranges_first_published_at		9
 #define Anum_ranges_last_published_at		10
 #define Natts_ranges						10
+
+#define Anum_gaps_partition					2
+#define Anum_gaps_base_offset				3
+#define Anum_gaps_end_offset				4
+#define Natts_gaps							4
 
 static void
 init_int4_key(ScanKey key, AttrNumber attnum, int32 value)
@@ -211,6 +220,27 @@ stream_insert_range(int32 stream_id, int32 partition, const StreamRange *range)
 	stream_catalog_insert(RANGES_TABLE, Natts_ranges, values, nulls);
 }
 
+/* stream_insert_gap records offsets that a restart has skipped. */
+void
+stream_insert_gap(int32 stream_id, int32 partition, int64 base_offset, int64 end_offset)
+{
+	Datum		values[Natts_gaps];
+	bool		nulls[Natts_gaps] = {false};
+	ScanKeyData keys[3];
+
+	/* one at the same place, when nothing was stored between two restarts */
+	init_int4_key(&keys[0], Anum_stream_id, stream_id);
+	init_int4_key(&keys[1], Anum_gaps_partition, partition);
+	ScanKeyInit(&keys[2], Anum_gaps_base_offset, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(base_offset));
+	stream_catalog_delete(GAPS_TABLE, GAPS_PKEY, 3, keys);
+
+	values[Anum_stream_id - 1] = Int32GetDatum(stream_id);
+	values[Anum_gaps_partition - 1] = Int32GetDatum(partition);
+	values[Anum_gaps_base_offset - 1] = Int64GetDatum(base_offset);
+	values[Anum_gaps_end_offset - 1] = Int64GetDatum(end_offset);
+	stream_catalog_insert(GAPS_TABLE, Natts_gaps, values, nulls);
+}
+
 /* stream_delete_log removes all rows of a stream from these tables. */
 void
 stream_delete_log(int32 stream_id)
@@ -218,6 +248,7 @@ stream_delete_log(int32 stream_id)
 	ScanKeyData key;
 
 	init_int4_key(&key, Anum_stream_id, stream_id);
+	stream_catalog_delete(GAPS_TABLE, GAPS_PKEY, 1, &key);
 	stream_catalog_delete(RANGES_TABLE, RANGES_PKEY, 1, &key);
 	stream_catalog_delete(SEGMENTS_TABLE, SEGMENTS_PKEY, 1, &key);
 	stream_catalog_delete(PARTITIONS_TABLE, PARTITIONS_PKEY, 1, &key);

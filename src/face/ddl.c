@@ -214,6 +214,7 @@ forget_stream(Oid table)
 		/* with the extension dropped, its tables may already have gone */
 		!OidIsValid(stream_internal_relation("streams", true)) ||
 		!OidIsValid(stream_internal_relation("partitions", true)) ||
+		!OidIsValid(stream_internal_relation("offset_gaps", true)) ||
 		!OidIsValid(stream_internal_relation("segments", true)) ||
 		!OidIsValid(stream_internal_relation("segment_ranges", true)) ||
 		(info = stream_info_if_stream(table)) == NULL)

@@ -25,6 +25,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/segments.h"
 #include "compat.h"
 #include "guc.h"
 #include "log/append.h"
@@ -81,6 +82,7 @@ struct StreamTargetPartition
 	StreamPartition *state;
 	StreamPublisher *publisher; /* null: not in the list of open publishers */
 	SubTransactionId publisher_subid;	/* whose reservation put it there */
+	bool		records_gap;	/* this transaction has claimed the gap */
 	StreamTargetPartition *next_publisher;
 	StreamBuffer *innermost;	/* null: nothing buffered */
 	Size		raw_target;		/* bytes of records that fill a batch, by experience */
@@ -383,7 +385,8 @@ compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *leve
 		stream_batch_discard(open, &taken);
 		publishing->open_bytes -= Min(publishing->open_bytes, before - open->len);
 	}
-	if (whole)
+	/* a large record leaves a large buffer */
+	if (whole || (open->count == 0 && open->capacity > STREAM_FLUSH_BYTES))
 		stream_batch_builder_free(open);
 }
 
@@ -578,20 +581,36 @@ stream_flush_all(void)
 	Assert(publishing->innermost == NULL || publishing->innermost->outer == NULL);
 	if (publishing->innermost != NULL)
 		flush_level(publishing->innermost);
+	for (StreamTargetPartition *partition = publishing->publishers; partition != NULL;
+		 partition = partition->next_publisher)
+	{
+		int64		base;
+		int64		end;
+
+		if (partition->target->dropped_subid != InvalidSubTransactionId ||
+			!stream_claim_gap(partition->state, &base, &end))
+			continue;
+		partition->records_gap = true;
+		stream_insert_gap(partition->target->stream_id, partition->number, base, end);
+	}
 	publishing->closed = true;
 	stream_stop_publish_timeout();
 }
 
 /* stream_end_publishers ends the transaction's publishing; it does not throw. */
 void
-stream_end_publishers(void)
+stream_end_publishers(bool committed)
 {
 	if (publishing == NULL)
 		return;
 	for (StreamTargetPartition *partition = publishing->publishers; partition != NULL;
 		 partition = partition->next_publisher)
+	{
+		if (partition->records_gap)
+			stream_release_gap(partition->state, committed);
 		if (partition->publisher != NULL)
 			stream_end_publisher(partition->state, partition->publisher);
+	}
 	stream_stop_publish_timeout();
 	publishing = NULL;
 	last_target = NULL;

@@ -63,7 +63,7 @@ extern void stream_publish_call_done(void);
 extern bool stream_has_publishers(void);
 extern bool stream_holds_back(Oid table, int32 partition, int64 offset);
 extern void stream_flush_all(void);
-extern void stream_end_publishers(void);
+extern void stream_end_publishers(bool committed);
 extern void stream_publish_commit_sub(SubTransactionId subid, SubTransactionId parent);
 extern void stream_publish_abort_sub(SubTransactionId subid);
 extern void stream_publish_dropped(Oid table);

@@ -100,6 +100,9 @@ enter_partition(StreamInfo *info, int32 partition)
 		state->last_extension = 0;
 		state->last_timestamp = last_timestamp;
 		state->extending = false;
+		state->recording_gap = false;
+		state->gap_base = log_end;
+		state->gap_end = state->next_offset;
 		dlist_init(&state->publishers);
 		ConditionVariableInit(&state->ceiling_cv);
 	}

@@ -153,3 +153,38 @@ stream_end_publisher(StreamPartition *partition, StreamPublisher *publisher)
 	if (moved)
 		stream_wake_waiters(partition->key.stream_id, partition->key.partition);
 }
+
+/*
+ * stream_claim_gap asks whether the offsets that were skipped at the first
+ * reservation since server start have yet to be recorded; if so it is up to
+ * the caller.  The first publisher to commit does it, so that they do not count
+ * as lag.
+ */
+bool
+stream_claim_gap(StreamPartition *partition, int64 *base, int64 *end)
+{
+	bool		claimed;
+
+	/* once recorded, it stays so: the usual case needs no lock */
+	if (likely(partition->gap_base == partition->gap_end))
+		return false;
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	claimed = partition->gap_base != partition->gap_end && !partition->recording_gap;
+	if (claimed)
+		partition->recording_gap = true;
+	*base = partition->gap_base;
+	*end = partition->gap_end;
+	LWLockRelease(&partition->lock);
+	return claimed;
+}
+
+/* stream_release_gap ends that, at the transaction's end; it does not throw. */
+void
+stream_release_gap(StreamPartition *partition, bool recorded)
+{
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	partition->recording_gap = false;
+	if (recorded)
+		partition->gap_base = partition->gap_end;
+	LWLockRelease(&partition->lock);
+}

@@ -62,5 +62,7 @@ extern void stream_stop_extending(void);
 extern void stream_reserve(StreamPartition *partition, StreamPublisher **publisher, int32 count,
 						   StreamReservation *result);
 extern void stream_end_publisher(StreamPartition *partition, StreamPublisher *publisher);
+extern bool stream_claim_gap(StreamPartition *partition, int64 *base, int64 *end);
+extern void stream_release_gap(StreamPartition *partition, bool recorded);
 
 #endif							/* STREAM_RESERVE_H */

@@ -175,6 +175,9 @@ test_header(void)
 	start_sound();
 	set_32(AT_RECORD_COUNT, 0);
 	expect_header(STREAM_BATCH_BAD_HEADER, "no records");
+	set_32(AT_LAST_OFFSET_DELTA, PG_UINT32_MAX);
+	expect_header(STREAM_BATCH_BAD_HEADER, "no records, 2^32 offsets");
+	start_sound();
 	set_32(AT_RECORD_COUNT, PG_UINT32_MAX);
 	expect_header(STREAM_BATCH_BAD_HEADER, "2^32 - 1 records");
 	set_32(AT_LAST_OFFSET_DELTA, PG_UINT32_MAX);
@@ -345,9 +348,10 @@ test_records(void)
 
 	expect_body(BODY("\0\0\0\0\0" "\1\0\0\0\0" "\202\0\0\0\0\0"),
 				STREAM_BATCH_BAD_RECORD, "a varint not in its shortest form");
-	expect_body(BODY("\0\0\0\0\0" "\1\0\0\0\0" "\2"
-					 "\377\377\377\377\377\377\377\377\377\2\0\0\0"),
-				STREAM_BATCH_BAD_RECORD, "a varint of 65 bits");
+	start(BODY("\0\0\0\0\0" "\1\0\0\0\0" "\2"
+			   "\377\377\377\377\377\377\377\377\377\2\0\0\0"));
+	set_64(AT_BASE_TIMESTAMP, PG_INT64_MIN);
+	expect_fixed(STREAM_BATCH_BAD_RECORD, "a varint of 65 bits");
 	expect_body(BODY("\0\0\0\0\0" "\1\0\0\0\0" "\2"
 					 "\200\200\200\200\200\200\200\200\200\200\1\0\0\0"),
 				STREAM_BATCH_BAD_RECORD, "a varint of 11 bytes");
