@@ -108,7 +108,7 @@ iterate_scan(ForeignScanState *node)
 	}
 	if (found)
 	{
-		stream_record_datums(&state->copies, state->partition, &record, slot->tts_values, slot->tts_isnull);
+		stream_record_datums(&state->copies, state->partition, &record, STREAM_WANT_ALL, slot->tts_values, slot->tts_isnull);
 		ExecStoreVirtualTuple(slot);
 	}
 	MemoryContextSwitchTo(save);

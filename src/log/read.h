@@ -35,6 +35,7 @@ typedef struct StreamReader
 extern int64 stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset);
 extern void stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from_offset,
 								Snapshot own);
+extern int64 stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at);
 extern bool stream_reader_next(StreamReader *reader, StreamRecord *record);
 extern void stream_reader_end(StreamReader *reader);
 

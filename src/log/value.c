@@ -71,16 +71,25 @@ stream_partition_of_key(const char *key, int32 len, int32 partitions)
 	return partition;
 }
 
-/* copy_varlena copies raw bytes behind a length word, and moves on. */
-static Datum
-copy_varlena(char **memory, const char *data, int32 len)
+/*
+ * put_part makes a column of a part of a record: a copy behind a length word,
+ * null when the part is null or not wanted.
+ */
+static inline void
+put_part(char **memory, const char *data, int32 len, bool wanted, Datum *value, bool *isnull)
 {
 	char	   *start = *memory;
 
+	if (len < 0 || !wanted)
+	{
+		*isnull = true;
+		return;
+	}
 	SET_VARSIZE(start, VARHDRSZ + len);
 	memcpy(VARDATA(start), data, len);
 	*memory = start + MAXALIGN(VARHDRSZ + len);
-	return PointerGetDatum(start);
+	*value = PointerGetDatum(start);
+	*isnull = false;
 }
 
 /*
@@ -89,7 +98,7 @@ copy_varlena(char **memory, const char *data, int32 len)
  */
 void
 stream_record_datums(StreamRecordDatums *copies, int32 partition, const StreamRecord *record,
-					 Datum *values, bool *nulls)
+					 int wanted, Datum *values, bool *nulls)
 {
 	Size		needed = MAXALIGN(VARHDRSZ + Max(record->key_len, 0)) +
 		MAXALIGN(VARHDRSZ + (Size) Max(record->value_len, 0)) +
@@ -113,14 +122,10 @@ stream_record_datums(StreamRecordDatums *copies, int32 partition, const StreamRe
 	nulls[Anum_record_partition - 1] = false;
 	nulls[Anum_record_offset - 1] = false;
 	nulls[Anum_record_published_at - 1] = false;
-
-	nulls[Anum_record_key - 1] = record->key_len < 0;
-	if (record->key_len >= 0)
-		values[Anum_record_key - 1] = copy_varlena(&memory, record->key, record->key_len);
-	nulls[Anum_record_value - 1] = record->value_len < 0;
-	if (record->value_len >= 0)
-		values[Anum_record_value - 1] = copy_varlena(&memory, record->value, record->value_len);
-	nulls[Anum_record_headers - 1] = record->headers_len < 0;
-	if (record->headers_len >= 0)
-		values[Anum_record_headers - 1] = copy_varlena(&memory, record->headers, record->headers_len);
+	put_part(&memory, record->key, record->key_len, wanted & STREAM_WANT(Anum_record_key),
+			 &values[Anum_record_key - 1], &nulls[Anum_record_key - 1]);
+	put_part(&memory, record->value, record->value_len, wanted & STREAM_WANT(Anum_record_value),
+			 &values[Anum_record_value - 1], &nulls[Anum_record_value - 1]);
+	put_part(&memory, record->headers, record->headers_len, wanted & STREAM_WANT(Anum_record_headers),
+			 &values[Anum_record_headers - 1], &nulls[Anum_record_headers - 1]);
 }

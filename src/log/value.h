@@ -34,7 +34,11 @@ typedef struct StreamRecordDatums
 	Size		size;
 } StreamRecordDatums;
 
+/* Which of the parts that cost a copy are wanted: bits by column number. */
+#define STREAM_WANT(attnum)		(1 << (attnum))
+#define STREAM_WANT_ALL			(-1)
+
 extern void stream_record_datums(StreamRecordDatums *copies, int32 partition, const StreamRecord *record,
-								 Datum *values, bool *nulls);
+								 int wanted, Datum *values, bool *nulls);
 
 #endif							/* STREAM_VALUE_H */

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * timesearch.c
+ *		Search of a partition's log by time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "log/read.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/*
+ * first_header finds the first batch of a partition that ends at or after an
+ * offset, in one segment.
+ */
+static bool
+first_header(StreamSegmentTable *segment, Snapshot snapshot, int32 partition, int64 offset,
+			 StreamBatchHeader *header)
+{
+	StreamBatchScan scan;
+	bool		found;
+
+	stream_batch_scan_begin(&scan, segment, snapshot, partition, offset, ForwardScanDirection);
+	found = stream_batch_scan_next(&scan);
+	if (found)
+		stream_batch_scan_header(&scan, segment, header);
+	stream_batch_scan_end(&scan);
+	return found;
+}
+
+/*
+ * stream_offset_before returns an offset from which to read on to find the first
+ * record published at or after a time: within its segment, the batch there is
+ * the last one that begins before that time.  -1: begin at the log start.
+ *
+ * Times never decrease within a partition, so this is a search by bisection;
+ * each step is one descent of the index.
+ */
+int64
+stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at)
+{
+	int32		stream_id = info->stream_id;
+	int			nsegments = info->nsegments;
+	int32	   *segments = palloc_array(int32, nsegments);
+
+	/* opening a segment can invalidate what we know: take the numbers along */
+	for (int i = 0; i < nsegments; i++)
+		segments[i] = info->segments[i].segment_no;
+
+	for (int i = nsegments - 1; i >= 0; i--)
+	{
+		StreamSegmentTable segment;
+		StreamBatchHeader header;
+		Snapshot	snapshot;
+		StreamBatchScan scan;
+		int64		low = -1;
+
+		if (!stream_segment_open(&segment, stream_id, segments[i], AccessShareLock, true))
+			continue;
+		snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
+		if (first_header(&segment, snapshot, partition, 0, &header) && header.base_timestamp < at)
+		{
+			int64		high;
+
+			/* the batch at low begins before that time, the one at high does not */
+			low = header.base_offset;
+			stream_batch_scan_begin(&scan, &segment, snapshot, partition, 0, BackwardScanDirection);
+			high = stream_batch_scan_next(&scan) ? stream_batch_scan_last_offset(&scan) + 1 : low + 1;
+			stream_batch_scan_end(&scan);
+			while (high - low > 1)
+			{
+				int64		middle = low + (high - low) / 2;
+
+				CHECK_FOR_INTERRUPTS();
+				if (first_header(&segment, snapshot, partition, middle, &header) &&
+					header.base_timestamp < at)
+					low = Max(middle, header.base_offset);
+				else
+					high = middle;
+			}
+		}
+		UnregisterSnapshot(snapshot);
+		stream_segment_close(&segment, false);
+		if (low >= 0)
+			return low;
+	}
+	return -1;
+}
