@@ -81,6 +81,32 @@
 #define stream_make_range(typcache, lower, upper)	make_range(typcache, lower, upper, false)
 #endif
 
+/* The same two for a path above the scan. */
+#if PG_VERSION_NUM >= 180000
+#define stream_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, private) \
+	create_foreign_upper_path(root, rel, target, rows, 0, startup, total, pathkeys, NULL, NIL, private)
+#elif PG_VERSION_NUM >= 170000
+#define stream_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, private) \
+	create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, NULL, NIL, private)
+#else
+#define stream_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, private) \
+	create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, NULL, private)
+#endif
+
+/* 18 gives the direction of a sort by a comparison type, not a btree strategy. */
+#if PG_VERSION_NUM >= 180000
+#define stream_pathkey_ascends(pathkey)		((pathkey)->pk_cmptype == COMPARE_LT)
+#else
+#define stream_pathkey_ascends(pathkey)		((pathkey)->pk_strategy == BTLessStrategyNumber)
+#endif
+
+/* 18 tells ANALYZE's delays from VACUUM's. */
+#if PG_VERSION_NUM >= 180000
+#define stream_analyze_delay_point()	vacuum_delay_point(true)
+#else
+#define stream_analyze_delay_point()	vacuum_delay_point()
+#endif
+
 /* 17 names wait events of extensions. */
 #if PG_VERSION_NUM >= 170000
 #include "utils/wait_event.h"

@@ -34,7 +34,7 @@ struct StreamTarget
 	int32		partitions;
 	int32		compression;
 	StreamValueType value_type;
-	int32		name_len;
+	Size		name_len;
 	NameData	name;
 	Oid			user;			/* whose privilege was checked */
 	uint64		generation;		/* of the caches, then */

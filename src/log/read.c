@@ -187,15 +187,12 @@ stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from
 }
 
 /*
- * next_batch moves to the next batch; false: there is none that this reader may
- * see.
+ * next_row moves to the next batch's row; false: there is none that this
+ * reader may see.
  */
 static bool
-next_batch(StreamReader *reader)
+next_row(StreamReader *reader)
 {
-	struct varlena *batch;
-	struct varlena *stored;
-
 	while (!stream_batch_scan_next(&reader->scan))
 	{
 		int32		segment_no;
@@ -214,9 +211,16 @@ next_batch(StreamReader *reader)
 		} while (!open_segment(reader, segment_no));
 		begin_scan(reader);
 	}
-	if (reader->own != NULL &&
-		!table_tuple_satisfies_snapshot(reader->segment.rel, reader->scan.slot, reader->own))
-		return false;
+	return reader->own == NULL ||
+		table_tuple_satisfies_snapshot(reader->segment.rel, reader->scan.slot, reader->own);
+}
+
+/* enter_batch opens the batch of the current row. */
+static void
+enter_batch(StreamReader *reader)
+{
+	struct varlena *batch;
+	struct varlena *stored;
 
 	stored = (struct varlena *) DatumGetPointer(stream_batch_scan_batch(&reader->scan));
 	batch = pg_detoast_datum_packed(stored);
@@ -226,7 +230,6 @@ next_batch(StreamReader *reader)
 					  reader->partition, stream_batch_scan_last_offset(&reader->scan));
 	reader->in_batch = true;
 	reader->batches_read++;
-	return true;
 }
 
 static void
@@ -249,8 +252,12 @@ stream_reader_next(StreamReader *reader, StreamRecord *record)
 	{
 		StreamBatchStatus status;
 
-		if (!reader->in_batch && !next_batch(reader))
-			break;
+		if (!reader->in_batch)
+		{
+			if (!next_row(reader))
+				break;
+			enter_batch(reader);
+		}
 		status = stream_batch_next(&reader->batch, record);
 		if (likely(status == STREAM_BATCH_OK))
 		{
@@ -268,6 +275,42 @@ stream_reader_next(StreamReader *reader, StreamRecord *record)
 	}
 	reader->finished = true;
 	return false;
+}
+
+/*
+ * stream_reader_count reads to the end and returns how many records that was.
+ * It opens a batch only where the bounds may cut through it; of the others it
+ * believes the row.
+ */
+int64
+stream_reader_count(StreamReader *reader)
+{
+	bool		first = true;
+	int64		count = 0;
+	StreamRecord record;
+
+	while (!reader->finished)
+	{
+		int64		last_offset;
+
+		if (!next_row(reader))
+			break;
+		last_offset = stream_batch_scan_last_offset(&reader->scan);
+		if (!first && last_offset < reader->limit)
+		{
+			count += stream_batch_scan_records(&reader->scan);
+			reader->position = last_offset + 1;
+			continue;
+		}
+		first = false;
+		enter_batch(reader);
+		while (reader->position <= last_offset && stream_reader_next(reader, &record))
+			count++;
+		if (reader->in_batch)
+			leave_batch(reader);
+	}
+	reader->finished = true;
+	return count;
 }
 
 /* stream_reader_end releases everything, the locks on segments too. */

@@ -37,6 +37,7 @@ extern void stream_reader_begin(StreamReader *reader, Oid table, int32 partition
 								Snapshot own);
 extern int64 stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at);
 extern bool stream_reader_next(StreamReader *reader, StreamRecord *record);
+extern int64 stream_reader_count(StreamReader *reader);
 extern void stream_reader_end(StreamReader *reader);
 
 #endif							/* STREAM_READ_H */

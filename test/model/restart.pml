@@ -28,7 +28,7 @@
 #endif
 
 #define RANGE 2                 /* offsets in a range of the sequence */
-#define N 12                    /* no offset reaches this */
+#define N (P + CRASHES * 2 * RANGE) /* no offset reaches this: a crash wastes less than two ranges */
 #define BIT(o) (1 << (o))
 #define BELOW(o) (BIT(o) - 1)
 
@@ -155,12 +155,11 @@ proctype publisher(byte me)
     {
         if
         :: atomic { logged = logged | BIT(mine); maybe_flush() };   /* waits for the flush or not */
-            visible = visible | BIT(mine)
-        :: skip                                         /* rolls back */
-        fi;
-        in_flight = in_flight & ~BIT(mine)
-    } unless { life != crashes };
-    ended++
+            visible = visible | BIT(mine);
+            atomic { in_flight = in_flight & ~BIT(mine); ended++ }
+        :: atomic { in_flight = in_flight & ~BIT(mine); ended++ }       /* rolls back */
+        fi
+    } unless { atomic { life != crashes -> ended++ } }
 }
 
 inline watermark(w)

@@ -134,10 +134,10 @@ proctype publisher(byte me)
         next++
     };
     if
-    :: committed = committed | BIT(me)
-    :: skip                                             /* rolls back */
-    fi;
-    in_flight = in_flight & ~BIT(me)
+    :: committed = committed | BIT(me);
+        in_flight = in_flight & ~BIT(me)
+    :: in_flight = in_flight & ~BIT(me)                 /* rolls back */
+    fi
 }
 
 proctype roller(byte me)

@@ -248,9 +248,9 @@ active proctype session()
     byte o, l, s, records, children;
 
     do
-    :: atomic { records < RECORDS -> records++; publish(); check_entry() }
-    :: atomic { depth < DEPTH && children < CHILDREN -> children++; depth++ }
-    :: atomic { depth > 0 ->                        /* the child commits */
+    :: d_step { records < RECORDS -> records++; publish(); check_entry() }
+    :: d_step { depth < DEPTH && children < CHILDREN -> children++; depth++ }
+    :: d_step { depth > 0 ->                        /* the child commits */
             relink();
             survivors[depth - 1] = survivors[depth - 1] | survivors[depth];
             survivors[depth] = 0;
@@ -269,12 +269,12 @@ active proctype session()
             depth--;
             check_entry()
         }
-    :: atomic { open[depth] -> flush() }                /* memory is full */
+    :: d_step { open[depth] -> flush() }                /* memory is full */
     :: depth == 0 -> break
     od;
     if
-    :: atomic { flush() };
-        atomic { session_visible = true; committed = committed | survivors[0] }
+    :: d_step { flush() };
+        d_step { session_visible = true; committed = committed | survivors[0] }
     :: skip
     fi;
     atomic {

@@ -1,0 +1,193 @@
+# What the TAP tests share: nodes with the extension, errors by SQLSTATE, crashes.
+package StreamTest;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+our @EXPORT = qw(new_node error_of error_is records log_is_sound server_pid freeze_process
+  crash wait_until_gone wait_until partition_row create_database);
+
+# new_node(NAME, conf => [LINE...], init => [...], start => 0): a server with the
+# library preloaded and, unless it is not to be started, the extension in "postgres".
+sub new_node
+{
+	my ($name, %params) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(extra => [ '--encoding=UTF8', '--no-locale' ], @{ $params{init} // [] });
+	$node->append_conf('postgresql.conf',
+		join("\n", "shared_preload_libraries = 'stream'", 'log_statement = none', @{ $params{conf} // [] }, ''));
+	if ($params{start} // 1)
+	{
+		$node->start;
+		$node->safe_psql('postgres', 'CREATE EXTENSION stream');
+	}
+	return $node;
+}
+
+# create_database(NODE, NAME, OPTIONS): with the extension.
+sub create_database
+{
+	my ($node, $name, $options) = @_;
+
+	$node->safe_psql('postgres', "CREATE DATABASE $name " . ($options // ''));
+	$node->safe_psql($name, 'CREATE EXTENSION stream');
+	return;
+}
+
+# error_of(NODE, DB, SQL): SQLSTATE and message of the first error, "00000" if there is
+# none; in list context also the hint.
+sub error_of
+{
+	my ($node, $db, $sql) = @_;
+	my ($stdout, $stderr);
+
+	$node->psql(
+		$db, $sql,
+		stdout => \$stdout,
+		stderr => \$stderr,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	my ($error) = $stderr =~ /(?:ERROR|FATAL|PANIC):\s+(\w{5}: .*)/;
+	my ($hint) = $stderr =~ /HINT:\s+(.*)/;
+	$error //= $stderr =~ /server closed the connection/ ? '08006: connection lost' : '00000';
+	return wantarray ? ($error, $hint // '') : $error;
+}
+
+# error_is(NODE, DB, SQL, SQLSTATE, TEST, message => qr//, hint => qr//)
+sub error_is
+{
+	my ($node, $db, $sql, $state, $test, %like) = @_;
+	my ($error, $hint) = error_of($node, $db, $sql);
+	my $fits =
+		 substr($error, 0, 5) eq $state
+	  && $error =~ ($like{message} // qr//)
+	  && $hint =~ ($like{hint} // qr//);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok($fits, $test) or diag("wanted $state, got: $error\nhint: $hint");
+	return;
+}
+
+# records(NODE, DB, STREAM, COLUMNS): all that can be read, a line a record, in order.
+sub records
+{
+	my ($node, $db, $stream, $columns) = @_;
+	my $function = $stream =~ /bytes/ ? 'read_bytes' : 'read';
+
+	$columns //= 'r.partition, r.record_offset, r.published_at, r.key, r.value, r.headers';
+	return $node->safe_psql(
+		$db, qq{
+		SELECT $columns
+		FROM stream_internal.streams s, generate_series(0, s.partitions - 1) p,
+			LATERAL stream.$function(s.stream, p, NULL, NULL, NULL) r
+		WHERE s.stream = '$stream'
+		ORDER BY r.partition, r.record_offset});
+}
+
+# log_is_sound(NODE, DB, STREAM, TEST)
+sub log_is_sound
+{
+	my ($node, $db, $stream, $test) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($node->safe_psql($db, "SELECT * FROM stream.verify_log('$stream')"), '', $test);
+	return;
+}
+
+# partition_row(NODE, DB, STREAM, PARTITION): log start, high watermark, log end, records
+# and offsets held back, as the view has them.
+sub partition_row
+{
+	my ($node, $db, $stream, $partition) = @_;
+
+	return $node->safe_psql(
+		$db, qq{
+		SELECT log_start_offset, high_watermark, log_end_offset, records, records_held_back
+		FROM stream.partition_status WHERE stream = '$stream' AND partition = $partition});
+}
+
+# wait_until(TEST, SUB): polls SUB until it is true.
+sub wait_until
+{
+	my ($test, $condition) = @_;
+
+	for (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return 1 if $condition->();
+		usleep(50_000);
+	}
+	BAIL_OUT("timed out waiting until $test");
+	return;
+}
+
+# process_state(PID): the letter of /proc, or nothing when there is no such process.
+sub process_state
+{
+	my ($pid) = @_;
+
+	open my $file, '<', "/proc/$pid/stat" or return;
+	my $line = <$file>;
+	return defined $line && $line =~ /\) (\S) (\d+)/ ? $1 : undef;
+}
+
+# A zombie has gone: nobody may be there to reap it.
+sub wait_until_gone
+{
+	my (@pids) = @_;
+
+	wait_until(
+		"processes @pids end",
+		sub {
+			return !grep { (process_state($_) // 'Z') ne 'Z' } @pids;
+		});
+	return;
+}
+
+# server_pid(NODE, BACKEND_TYPE): of an auxiliary process.
+sub server_pid
+{
+	my ($node, $type) = @_;
+
+	return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
+}
+
+# freeze_process(PID): stops it, and returns when it has stopped.
+sub freeze_process
+{
+	my ($pid) = @_;
+
+	kill 'STOP', $pid;
+	wait_until("process $pid stops", sub { return (process_state($pid) // 'T') eq 'T'; });
+	return;
+}
+
+# crash(NODE): SIGKILL to the postmaster and all its processes at once.
+sub crash
+{
+	my ($node) = @_;
+	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my @children;
+
+	# first the postmaster, or it would restart what it loses
+	freeze_process($postmaster);
+	foreach my $path (glob '/proc/[0-9]*/stat')
+	{
+		open my $file, '<', $path or next;
+		my $line = <$file> // next;
+		push @children, $1 if $line =~ /^(\d+) .*\) \S (\d+)/ && $2 == $postmaster;
+	}
+	kill 'KILL', @children;
+	$node->kill9;
+	wait_until_gone($postmaster, @children);
+	# a postmaster that nobody has reaped yet would count as running
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
+	return;
+}
+
+1;
