@@ -32,7 +32,7 @@ COMMIT;
 SELECT value FROM records('s') WHERE key = 'cursor';
 -- with a cursor that survives the transaction
 BEGIN;
-DECLARE c CURSOR WITH HOLD FOR SELECT stream.publish('s', 'hold', to_jsonb(g)) IS NOT NULL AS published FROM generate_series(1, 5) g;
+DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT stream.publish('s', 'hold', to_jsonb(g)) IS NOT NULL AS published FROM generate_series(1, 5) g;
 FETCH 1 FROM c;
 COMMIT;
 SELECT count(*) FROM records('s') WHERE key = 'hold';

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/streams.h"
-#include "face/ddl.h"
+#include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -32,5 +32,5 @@ _PG_init(void)
 	stream_shmem_init();
 	stream_cache_init();
 	stream_xact_init();
-	stream_ddl_hooks_init();
+	stream_hooks_init();
 }

@@ -445,6 +445,19 @@ stream_set_compression(int32 stream_id, const char *compression)
 						  Anum_streams_compression, CStringGetTextDatum(compression), false);
 }
 
+/* stream_rename follows the foreign table to a new name. */
+void
+stream_rename(int32 stream_id, const char *name)
+{
+	ScanKeyData key;
+	NameData	stream;
+
+	namestrcpy(&stream, name);
+	ScanKeyInit(&key, Anum_streams_stream_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream_id));
+	stream_catalog_update(STREAMS_TABLE, STREAMS_PKEY, 1, &key,
+						  Anum_streams_stream, NameGetDatum(&stream), false);
+}
+
 /* stream_delete removes the row of a stream. */
 void
 stream_delete(int32 stream_id)

@@ -90,6 +90,7 @@ extern void stream_insert(int32 stream_id, const char *name, int32 partitions,
 						  const char *value_type, const char *compression);
 extern void stream_check_compression(const char *compression);
 extern void stream_set_compression(int32 stream_id, const char *compression);
+extern void stream_rename(int32 stream_id, const char *name);
 extern void stream_delete(int32 stream_id);
 extern List *stream_all_tables(void);
 extern bool stream_may_see(Oid table);

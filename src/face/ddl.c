@@ -5,8 +5,7 @@
  *
  * A stream is its foreign table: whoever may do something to that may do it to
  * the stream.  Segments and sequences depend on the foreign table and go with
- * it; the hook below removes the catalog rows and the shared state, however
- * the table is dropped.
+ * it, however it is dropped; hooks.c sees to the rest.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,17 +14,12 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_database.h"
-#include "catalog/pg_extension.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
 #include "catalog/tables.h"
 #include "commands/extension.h"
 #include "compat.h"
-#include "face/ddl.h"
-#include "log/append.h"
 #include "log/forget.h"
 #include "log/reserve.h"
 #include "log/segment.h"
@@ -39,8 +33,6 @@
 PG_FUNCTION_INFO_V1(stream_create_stream);
 PG_FUNCTION_INFO_V1(stream_alter_stream);
 PG_FUNCTION_INFO_V1(stream_drop_stream);
-
-static object_access_hook_type previous_object_access_hook = NULL;
 
 /* text_argument returns an argument that must not be null. */
 static char *
@@ -197,57 +189,4 @@ stream_drop_stream(PG_FUNCTION_ARGS)
 	ObjectAddressSet(address, RelationRelationId, table);
 	performDeletion(&address, DROP_RESTRICT, 0);
 	PG_RETURN_VOID();
-}
-
-/*
- * forget_stream removes what does not go by dependency when a foreign table is
- * dropped: its catalog rows and shared state.
- */
-static void
-forget_stream(Oid table)
-{
-	StreamInfo *info;
-	int32		stream_id;
-
-	if (get_rel_relkind(table) != RELKIND_FOREIGN_TABLE ||
-		!OidIsValid(get_namespace_oid(STREAM_INTERNAL_SCHEMA, true)) ||
-		/* with the extension dropped, its tables may already have gone */
-		!OidIsValid(stream_internal_relation("streams", true)) ||
-		!OidIsValid(stream_internal_relation("partitions", true)) ||
-		!OidIsValid(stream_internal_relation("offset_gaps", true)) ||
-		!OidIsValid(stream_internal_relation("segments", true)) ||
-		!OidIsValid(stream_internal_relation("segment_ranges", true)) ||
-		(info = stream_info_if_stream(table)) == NULL)
-		return;
-	stream_id = info->stream_id;
-	stream_publish_dropped(table);
-	stream_forget_if_committed(MyDatabaseId, stream_id);
-	stream_delete_log(stream_id);
-	stream_delete(stream_id);
-}
-
-static void
-object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
-{
-	if (previous_object_access_hook)
-		previous_object_access_hook(access, class_id, object_id, sub_id, arg);
-	if (access != OAT_DROP || sub_id != 0)
-		return;
-
-	if (class_id == RelationRelationId)
-		forget_stream(object_id);
-	else if (class_id == DatabaseRelationId)
-		stream_forget_if_committed(object_id, 0);
-	else if (class_id == ExtensionRelationId && object_id == get_extension_oid(STREAM_EXTENSION, true))
-	{
-		/* all its streams go as well, also those whose rows went first */
-		stream_forget_if_committed(MyDatabaseId, 0);
-	}
-}
-
-void
-stream_ddl_hooks_init(void)
-{
-	previous_object_access_hook = object_access_hook;
-	object_access_hook = object_access;
 }

@@ -3,18 +3,45 @@
  * insert.c
  *		INSERT and COPY into the foreign table of a stream: publishing.
  *
+ * Rows come in groups where the executor has them: INSERT … SELECT and, from 16
+ * on, COPY.  15 hands COPY's rows over one at a time, so they are gathered here
+ * when nobody looks at what comes back.  A group is published as
+ * publish_batch does it: one block of offsets in each partition.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/tables.h"
+#include "compat.h"
 #include "executor/executor.h"
 #include "face/fdw.h"
 #include "log/publish.h"
 #include "log/read.h"
 #include "log/value.h"
+#include "shmem.h"
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+
+/* Rows of a group, and bytes of gathered rows that end one. */
+#define FACE_BATCH_ROWS		1000
+#define FACE_BATCH_BYTES	(1024 * 1024)
+#define FACE_GROUP_BYTES	(16 * 1024 * 1024)
+
+typedef struct FaceInsert
+{
+	StreamTarget *target;		/* null: the stream is being restored */
+	Oid			table;
+	int			row_width;		/* as the planner estimates it; 0: unknown */
+	bool		gather;			/* COPY on 15: keep rows until there is a group */
+	MemoryContext context;		/* of gathered rows */
+	int			ngathered;
+	Size		gathered_bytes;
+	StreamRecord gathered[FACE_BATCH_ROWS];
+	int32		gathered_partition[FACE_BATCH_ROWS];
+} FaceInsert;
 
 static int
 is_updatable(Relation rel)
@@ -22,42 +49,92 @@ is_updatable(Relation rel)
 	return 1 << CMD_INSERT;
 }
 
-/* begin_insert looks the stream up once; the target is good to the transaction's end. */
-static void
+/*
+ * is_being_restored says whether the stream is not whole: pg_restore creates
+ * the foreign table first, then loads data, and creates indexes last.
+ */
+static bool
+is_being_restored(Oid table)
+{
+	StreamInfo *info = stream_info_if_stream(table);
+	char		name[NAMEDATALEN];
+	Oid			relid;
+
+	if (info == NULL || info->nsegments == 0)
+		return true;
+	stream_segment_table_name(name, info->stream_id, info->segments[info->nsegments - 1].segment_no);
+	relid = stream_internal_relation(name, true);
+	return !OidIsValid(relid) || !stream_has_index(relid);
+}
+
+static FaceInsert *
 begin_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 {
 	ModifyTable *plan = castNode(ModifyTable, mtstate->ps.plan);
+	FaceInsert *insert = palloc0(sizeof(FaceInsert));
 
 	if (plan != NULL && plan->onConflictAction != ONCONFLICT_NONE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot INSERT … ON CONFLICT into a stream")));
-	(void) stream_face_info(rinfo->ri_RelationDesc);
-	rinfo->ri_FdwState = stream_target_of_table(RelationGetRelid(rinfo->ri_RelationDesc));
+				 errmsg("cannot INSERT … ON CONFLICT into a stream"),
+				 errdetail("A log has no keys that could conflict.")));
+	stream_require_shmem();
+	insert->table = RelationGetRelid(rinfo->ri_RelationDesc);
+	if (!is_being_restored(insert->table))
+	{
+		(void) stream_face_info(rinfo->ri_RelationDesc);
+		insert->target = stream_target_of_table(insert->table);
+	}
+	insert->context = AllocSetContextCreate(CurrentMemoryContext, "stream insert", ALLOCSET_DEFAULT_SIZES);
+	if (plan != NULL && outerPlan(plan) != NULL)
+		insert->row_width = outerPlan(plan)->plan_width;
+	rinfo->ri_FdwState = insert;
+	return insert;
 }
 
 static void
 begin_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private, int subplan_index, int eflags)
 {
 	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
-		begin_insert(mtstate, rinfo);
+		(void) begin_insert(mtstate, rinfo);
+}
+
+/* For COPY, and for rows routed to a partition of a partitioned table. */
+static void
+begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	FaceInsert *insert = begin_insert(mtstate, rinfo);
+	TriggerDesc *triggers = rinfo->ri_TrigDesc;
+
+	insert->gather = STREAM_COPY_ONE_ROW && mtstate->ps.plan == NULL && rinfo->ri_returningList == NIL &&
+		!(triggers != NULL && (triggers->trig_insert_after_row || triggers->trig_insert_new_table));
 }
 
 /*
- * record_exists says whether a record is in the log.  A dump of the foreign
- * table's rows gives offsets; restoring it after the log itself changes nothing.
+ * is_in_log says whether a row that gives an offset is a copy of a record in the
+ * log.  A dump of the foreign table's rows gives offsets: restored beside the
+ * log itself, before or after it, they change nothing.
  */
 static bool
-record_exists(Oid table, int32 partition, int64 offset)
+is_in_log(FaceInsert *insert, TupleTableSlot *slot)
 {
-	StreamInfo *info = stream_info(table);
+	StreamInfo *info;
 	StreamReader reader;
 	StreamRecord record;
+	int32		partition;
+	int64		offset;
 	bool		found;
 
+	if (insert->target == NULL)
+		return true;
+	if (slot->tts_isnull[Anum_record_partition - 1])
+		return false;
+	partition = DatumGetInt32(slot->tts_values[Anum_record_partition - 1]);
+	offset = DatumGetInt64(slot->tts_values[Anum_record_offset - 1]);
+	info = stream_info(insert->table);
 	if (partition < 0 || partition >= info->partitions || offset < 0)
 		return false;
-	stream_reader_begin(&reader, table, partition, offset, NULL);
+	stream_reader_begin(&reader, insert->table, partition, offset, NULL);
 	found = stream_reader_next(&reader, &record) && record.offset == offset;
 	stream_reader_end(&reader);
 	return found;
@@ -78,60 +155,182 @@ set_part(TupleTableSlot *slot, int attnum, const char **data, int32 *len)
 	*len = VARSIZE_ANY_EXHDR(value);
 }
 
-static TupleTableSlot *
-exec_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+/*
+ * take_row makes a record of a row, and chooses its partition; false: the row is
+ * already in the log.
+ */
+static bool
+take_row(FaceInsert *insert, TupleTableSlot *slot, StreamRecord *record, int32 *partition)
 {
-	StreamTarget *target = (StreamTarget *) rinfo->ri_FdwState;
-	StreamRecord record;
-	int32		partition;
-	int64		offset;
+	StreamTarget *target = insert->target;
+	const char *name;
 
 	slot_getallattrs(slot);
+	if (!slot->tts_isnull[Anum_record_offset - 1] && is_in_log(insert, slot))
+		return false;
+	if (target == NULL)
+		(void) stream_info(insert->table);	/* says what is missing */
+	name = target != NULL ? NameStr(target->name) : "?";
+
 	if (!slot->tts_isnull[Anum_record_offset - 1])
-	{
-		if (!slot->tts_isnull[Anum_record_partition - 1] &&
-			record_exists(target->table, DatumGetInt32(slot->tts_values[Anum_record_partition - 1]),
-						  DatumGetInt64(slot->tts_values[Anum_record_offset - 1])))
-			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_GENERATED_ALWAYS),
-				 errmsg("cannot insert a record with an offset into stream \"%s\"", NameStr(target->name)),
+				 errmsg("cannot insert a record with an offset into stream \"%s\"", name),
 				 errdetail("Publishing gives a record its offset. A row with the offset of an existing record, as in a dump, is passed over."),
 				 errhint("Leave record_offset out.")));
-	}
 	if (!slot->tts_isnull[Anum_record_published_at - 1])
 		ereport(ERROR,
 				(errcode(ERRCODE_GENERATED_ALWAYS),
-				 errmsg("cannot insert a record with a time into stream \"%s\"", NameStr(target->name)),
-				 errdetail("Publishing gives a record its published_at.")));
+				 errmsg("cannot insert a record with a time into stream \"%s\"", name),
+				 errdetail("Publishing gives a record its time."),
+				 errhint("Leave published_at out.")));
 	if (slot->tts_isnull[Anum_record_value - 1])
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("value must not be null"),
 				 errhint("To say that a key is gone, call stream.publish_tombstone.")));
+	if (target == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stream is not complete"),
+				 errhint("When a restore is under way, let it finish first.")));
 
-	set_part(slot, Anum_record_key, &record.key, &record.key_len);
-	set_part(slot, Anum_record_value, &record.value, &record.value_len);
-	set_part(slot, Anum_record_headers, &record.headers, &record.headers_len);
-	if (record.headers_len >= 0)
+	set_part(slot, Anum_record_key, &record->key, &record->key_len);
+	set_part(slot, Anum_record_value, &record->value, &record->value_len);
+	set_part(slot, Anum_record_headers, &record->headers, &record->headers_len);
+	if (record->headers_len >= 0)
 		stream_check_headers(slot->tts_values[Anum_record_headers - 1]);
 	if (slot->tts_isnull[Anum_record_partition - 1])
-		partition = stream_choose_partition(target, &record);
+		*partition = stream_choose_partition(target, record);
 	else
 	{
-		partition = DatumGetInt32(slot->tts_values[Anum_record_partition - 1]);
-		stream_check_partition(stream_info(target->table), partition);
+		*partition = DatumGetInt32(slot->tts_values[Anum_record_partition - 1]);
+		stream_check_partition(stream_info(insert->table), *partition);
 	}
-	offset = stream_publish_record(target, partition, &record);
+	return true;
+}
 
-	/* for RETURNING and triggers */
+/* give_row puts into a row what publishing has given its record. */
+static void
+give_row(TupleTableSlot *slot, int32 partition, const StreamRecord *record)
+{
 	slot->tts_values[Anum_record_partition - 1] = Int32GetDatum(partition);
 	slot->tts_isnull[Anum_record_partition - 1] = false;
-	slot->tts_values[Anum_record_offset - 1] = Int64GetDatum(offset);
+	slot->tts_values[Anum_record_offset - 1] = Int64GetDatum(record->offset);
 	slot->tts_isnull[Anum_record_offset - 1] = false;
-	slot->tts_values[Anum_record_published_at - 1] = TimestampTzGetDatum(record.timestamp);
+	slot->tts_values[Anum_record_published_at - 1] = TimestampTzGetDatum(record->timestamp);
 	slot->tts_isnull[Anum_record_published_at - 1] = false;
+}
+
+static void
+publish_gathered(FaceInsert *insert)
+{
+	if (insert->ngathered > 0)
+		stream_publish_records(insert->target, insert->gathered, insert->gathered_partition, insert->ngathered);
+	insert->ngathered = 0;
+	insert->gathered_bytes = 0;
+	MemoryContextReset(insert->context);
+}
+
+static const char *
+keep_part(FaceInsert *insert, const char *data, int32 len)
+{
+	char	   *copy;
+
+	if (len < 0)
+		return NULL;
+	copy = MemoryContextAllocExtended(insert->context, Max(len, 1), MCXT_ALLOC_HUGE);
+	memcpy(copy, data, len);
+	insert->gathered_bytes += len;
+	return copy;
+}
+
+/* gather_record keeps a record until a group has come together. */
+static void
+gather_record(FaceInsert *insert, StreamRecord *record, int32 partition)
+{
+	int			n = insert->ngathered;
+
+	record->key = keep_part(insert, record->key, record->key_len);
+	record->value = keep_part(insert, record->value, record->value_len);
+	record->headers = keep_part(insert, record->headers, record->headers_len);
+	insert->gathered[n] = *record;
+	insert->gathered_partition[n] = partition;
+	insert->ngathered++;
+	if (insert->ngathered == FACE_BATCH_ROWS || insert->gathered_bytes >= FACE_BATCH_BYTES)
+		publish_gathered(insert);
+}
+
+static TupleTableSlot *
+exec_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+{
+	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
+	StreamRecord record;
+	int32		partition;
+
+	if (!take_row(insert, slot, &record, &partition))
+		return NULL;
+	if (insert->gather)
+		gather_record(insert, &record, partition);
+	else
+	{
+		(void) stream_publish_record(insert->target, partition, &record);
+		give_row(slot, partition, &record);
+	}
 	return slot;
+}
+
+/* batch_size says how many rows the executor shall hand over at once. */
+static int
+batch_size(ResultRelInfo *rinfo)
+{
+	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
+	TriggerDesc *triggers = rinfo->ri_TrigDesc;
+
+	/* what is to happen for each row cannot wait for the group */
+	if (rinfo->ri_projectReturning != NULL || rinfo->ri_WithCheckOptions != NIL ||
+		(triggers != NULL && (triggers->trig_insert_before_row || triggers->trig_insert_after_row)))
+		return 1;
+	/* the executor keeps a group in memory */
+	if (insert != NULL && insert->row_width > 0)
+		return Max(1, Min(FACE_BATCH_ROWS, FACE_GROUP_BYTES / insert->row_width));
+	return FACE_BATCH_ROWS;
+}
+
+/* exec_batch_insert publishes a group; the rows that are passed over are left out. */
+static TupleTableSlot **
+exec_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots, TupleTableSlot **plan_slots,
+				  int *nslots)
+{
+	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
+	StreamRecord *records = palloc_array(StreamRecord, *nslots);
+	int32	   *partitions = palloc_array(int32, *nslots);
+	TupleTableSlot **taken = palloc_array(TupleTableSlot *, *nslots);
+	int			n = 0;
+
+	for (int i = 0; i < *nslots; i++)
+	{
+		if (!take_row(insert, slots[i], &records[n], &partitions[n]))
+			continue;
+		taken[n++] = slots[i];
+	}
+	if (n > 0)
+		stream_publish_records(insert->target, records, partitions, n);
+	for (int i = 0; i < n; i++)
+		give_row(taken[i], partitions[i], &records[i]);
+	*nslots = n;
+	pfree(records);
+	pfree(partitions);
+	return taken;
+}
+
+static void
+end_foreign_insert(EState *estate, ResultRelInfo *rinfo)
+{
+	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
+
+	if (insert != NULL && insert->gather)
+		publish_gathered(insert);
 }
 
 void
@@ -139,6 +338,9 @@ stream_fdw_insert_routines(FdwRoutine *routine)
 {
 	routine->IsForeignRelUpdatable = is_updatable;
 	routine->BeginForeignModify = begin_modify;
-	routine->BeginForeignInsert = begin_insert;
+	routine->BeginForeignInsert = begin_foreign_insert;
+	routine->EndForeignInsert = end_foreign_insert;
 	routine->ExecForeignInsert = exec_insert;
+	routine->GetForeignModifyBatchSize = batch_size;
+	routine->ExecForeignBatchInsert = exec_batch_insert;
 }

@@ -132,6 +132,29 @@ stream_publish_record(StreamTarget *target, int32 partition, StreamRecord *recor
 }
 
 /*
+ * stream_publish_records publishes n records to the partitions given: it
+ * reserves one block in each partition that gets some, then fills the blocks in
+ * order.  Offsets and times are set in the records.
+ */
+void
+stream_publish_records(StreamTarget *target, StreamRecord *records, const int32 *partitions, int n)
+{
+	int32	   *counts = palloc0_array(int32, target->partitions);
+	StreamBlock *blocks = palloc_array(StreamBlock, target->partitions);
+
+	for (int i = 0; i < n; i++)
+		counts[partitions[i]]++;
+	for (int32 p = 0; p < target->partitions; p++)
+		if (counts[p] > 0)
+			stream_block_reserve(&blocks[p], target, p, counts[p]);
+	for (int i = 0; i < n; i++)
+		stream_block_append(&blocks[partitions[i]], &records[i]);
+	stream_publish_call_done();
+	pfree(counts);
+	pfree(blocks);
+}
+
+/*
  * publish_one publishes a record with the value given, which is null for a
  * tombstone.  partition_arg is -1 for a function without that argument.
  */
@@ -253,10 +276,7 @@ check_length(const RecordArray *array, const char *name, int count)
 				 errdetail("They have %d and %d elements.", array->count, count)));
 }
 
-/*
- * publish_batch reserves one block in each partition that gets records of the
- * batch, then fills the blocks in input order.
- */
+/* publish_batch publishes the records that three arrays make up. */
 static Datum
 publish_batch(FunctionCallInfo fcinfo, StreamValueType value_type)
 {
@@ -267,8 +287,6 @@ publish_batch(FunctionCallInfo fcinfo, StreamValueType value_type)
 	RecordArray headers;
 	StreamRecord *records;
 	int32	   *partitions;
-	int32	   *counts;
-	StreamBlock *blocks;
 	StreamPosition position = {0};
 	Datum		value = PointerGetDatum(&position);
 	bool		isnull = false;
@@ -287,8 +305,6 @@ publish_batch(FunctionCallInfo fcinfo, StreamValueType value_type)
 
 	records = palloc_extended(record_values.count * sizeof(StreamRecord), MCXT_ALLOC_HUGE);
 	partitions = palloc_extended(record_values.count * sizeof(int32), MCXT_ALLOC_HUGE);
-	counts = palloc0(target->partitions * sizeof(int32));
-	blocks = palloc(target->partitions * sizeof(StreamBlock));
 
 	/* everything that can be wrong with the input, before anything is reserved */
 	for (int i = 0; i < record_values.count; i++)
@@ -304,21 +320,15 @@ publish_batch(FunctionCallInfo fcinfo, StreamValueType value_type)
 		if (headers.elements != NULL && !headers.nulls[i])
 			set_headers(record, headers.elements[i]);
 		partitions[i] = stream_choose_partition(target, record);
-		counts[partitions[i]]++;
 	}
 
-	for (int32 p = 0; p < target->partitions; p++)
-		if (counts[p] > 0)
-			stream_block_reserve(&blocks[p], target, p, counts[p]);
-
+	stream_publish_records(target, records, partitions, record_values.count);
 	for (int i = 0; i < record_values.count; i++)
 	{
-		stream_block_append(&blocks[partitions[i]], &records[i]);
 		position.partition = partitions[i];
 		position.offset = records[i].offset;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
 	}
-	stream_publish_call_done();
 	return (Datum) 0;
 }
 

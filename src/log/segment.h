@@ -17,5 +17,6 @@ extern bool stream_measure_range(StreamSegmentTable *segment, Snapshot snapshot,
 								 int64 limit, StreamRange *range);
 extern int	stream_seal_segments(Oid table);
 extern void stream_depend_on_table(Oid relid, Oid table);
+extern bool stream_depends_on_table(Oid relid, Oid table);
 
 #endif							/* STREAM_SEGMENT_H */

@@ -90,6 +90,17 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 	return true;
 }
 
+/* stream_has_index says whether a segment's table has its index yet. */
+bool
+stream_has_index(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	bool		result = rel->rd_rel->relhasindex;
+
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
 /* stream_segment_close releases the index, then the table. */
 void
 stream_segment_close(StreamSegmentTable *table, bool keep_lock)

@@ -51,6 +51,7 @@ extern void stream_segment_table_name(char *buf, int32 stream_id, int32 segment_
 extern bool stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no,
 								LOCKMODE lockmode, bool missing_ok);
 extern void stream_segment_close(StreamSegmentTable *table, bool keep_lock);
+extern bool stream_has_index(Oid relid);
 extern void stream_segment_create(int32 stream_id, int32 segment_no, Oid owner);
 
 extern Snapshot stream_fresh_snapshot(Oid relid);

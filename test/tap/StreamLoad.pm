@@ -222,11 +222,11 @@ sub acked
 	return scalar keys %{ $self->{acked} };
 }
 
-# complaints(LOST): all that is wrong with the log, as text.  With LOST, acknowledged
+# complaints(LOST, DB): all that is wrong with the log, as text.  With LOST, acknowledged
 # transactions may be missing, whole, if they are the last ones of their session.
 sub complaints
 {
-	my ($self, $lost) = @_;
+	my ($self, $lost, $db) = @_;
 	my @complaints = splice @{ $self->{complaints} };
 	my %found;       # "s n" -> position
 	my %present;     # "s t" -> number of records
@@ -235,7 +235,7 @@ sub complaints
 	my %last_t;      # s -> last transaction present
 
 	my $records =
-	  records($self->{node}, 'postgres', $self->{stream}, "r.partition, r.record_offset, r.key, r.value->>'s', r.value->>'n'");
+	  records($self->{node}, $db // 'postgres', $self->{stream}, "r.partition, r.record_offset, r.key, r.value->>'s', r.value->>'n'");
 	foreach my $line (split /\n/, $records)
 	{
 		my ($partition, $offset, $key, $s, $n) = split /\|/, $line;

@@ -13,14 +13,16 @@ use Time::HiRes qw(usleep);
 our @EXPORT = qw(new_node error_of error_is records log_is_sound server_pid freeze_process
   crash wait_until_gone wait_until partition_row create_database);
 
-# new_node(NAME, conf => [LINE...], init => [...], start => 0): a server with the
+# new_node(NAME, conf => [LINE...], streaming => 1, start => 0): a server with the
 # library preloaded and, unless it is not to be started, the extension in "postgres".
 sub new_node
 {
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(extra => [ '--encoding=UTF8', '--no-locale' ], @{ $params{init} // [] });
+	$node->init(
+		extra => [ '--encoding=UTF8', '--no-locale' ],
+		allows_streaming => $params{streaming} // 0);
 	$node->append_conf('postgresql.conf',
 		join("\n", "shared_preload_libraries = 'stream'", 'log_statement = none', @{ $params{conf} // [] }, ''));
 	if ($params{start} // 1)

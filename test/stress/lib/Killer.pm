@@ -68,6 +68,33 @@ sub annoy
 	return;
 }
 
+# SIGKILL to the server and all its processes, as if the power had gone.
+sub kill_server
+{
+	my ($self) = @_;
+	my $postmaster = parent_of($self->session->{pid}) // return;
+	# stopped first, or it would start recovery when it sees its children die
+	kill 'STOP', $postmaster;
+	my @children = grep { (parent_of($_) // 0) == $postmaster } map { m{(\d+)} } glob('/proc/[0-9]*');
+	kill 'KILL', $postmaster, @children;
+	foreach (1 .. 500)
+	{
+		last if !grep { kill 0, $_ } $postmaster, @children;
+		select(undef, undef, undef, 0.01);
+	}
+	$self->note('killed', $postmaster, @children);
+	return;
+}
+
+sub parent_of
+{
+	my ($pid) = @_;
+	open(my $in, '<', "/proc/$pid/stat") or return;
+	# the name, in parentheses, may hold anything
+	my ($parent) = (readline($in) // '') =~ /.*\) \S (\d+) /;
+	return $parent;
+}
+
 sub crash
 {
 	my ($self, $kind) = @_;
@@ -79,7 +106,8 @@ sub crash
 	}
 	else
 	{
-		# whoever started us has the means
+		$self->kill_server if $kind eq 'all';
+		# whoever started us can start the server, and stop it
 		syswrite($self->{commands}, "$kind\n");
 		my $answer = readline($self->{answers}) // '';
 		$self->note('server', $kind, $answer);

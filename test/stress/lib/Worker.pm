@@ -127,7 +127,7 @@ sub session
 			$self->failure('the server does not let me in any more');
 			die "no server\n";
 		}
-		$self->nap(0.05);
+		$self->nap(0.03 + rand(0.1));
 	}
 	return $self->{session};
 }
