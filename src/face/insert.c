@@ -333,9 +333,36 @@ end_foreign_insert(EState *estate, ResultRelInfo *rinfo)
 		publish_gathered(insert);
 }
 
+/* refuse_update is called when an UPDATE or DELETE is planned. */
+static void
+refuse_update(PlannerInfo *root, Index rtindex, RangeTblEntry *rte, Relation rel)
+{
+	bool		is_update = root->parse->commandType == CMD_UPDATE;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot %s records of stream \"%s\"", is_update ? "update" : "delete",
+					RelationGetRelationName(rel)),
+			 errdetail("A log is only appended to: consumers may have read the record."),
+			 is_update ? errhint("Publish another record with the same key.") :
+			 errhint("Publish a tombstone for the key: stream.publish_tombstone.")));
+}
+
+static void
+refuse_truncate(List *rels, DropBehavior behavior, bool restart_seqs)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot truncate stream \"%s\"", RelationGetRelationName((Relation) linitial(rels))),
+			 errdetail("A log is only appended to: consumers may have read its records."),
+			 errhint("Drop the stream and create it anew.")));
+}
+
 void
 stream_fdw_insert_routines(FdwRoutine *routine)
 {
+	routine->AddForeignUpdateTargets = refuse_update;
+	routine->ExecForeignTruncate = refuse_truncate;
 	routine->IsForeignRelUpdatable = is_updatable;
 	routine->BeginForeignModify = begin_modify;
 	routine->BeginForeignInsert = begin_foreign_insert;
