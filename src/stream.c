@@ -11,6 +11,7 @@
 #include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "log/segtable.h"
 #include "miscadmin.h"
 #include "shmem.h"
 #include "xact.h"
@@ -31,6 +32,7 @@ _PG_init(void)
 	stream_define_settings();
 	stream_shmem_init();
 	stream_cache_init();
+	stream_segtable_init();
 	stream_xact_init();
 	stream_hooks_init();
 }

@@ -15,6 +15,7 @@
 #include "catalog/streams.h"
 #include "catalog/tables.h"
 #include "commands/sequence.h"
+#include "common/hashfn.h"
 #include "compat.h"
 #include "foreign/foreign.h"
 #include "log/batch.h"
@@ -22,6 +23,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "shmem.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -81,8 +83,9 @@ relcache_callback(Datum arg, Oid relid)
 	stream_cache_generation++;
 }
 
+/* Roles, and the privileges on the schema. */
 static void
-role_callback(Datum arg, int cacheid, uint32 hashvalue)
+privilege_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	stream_cache_generation++;
 }
@@ -99,8 +102,9 @@ stream_cache_init(void)
 	ctl.hcxt = TopMemoryContext;
 	info_cache = hash_create("stream info", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_callback, (Datum) 0);
-	CacheRegisterSyscacheCallback(AUTHOID, role_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, privilege_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHOID, privilege_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, privilege_callback, (Datum) 0);
 }
 
 /* stream_invalidate tells all backends that a stream's rows have changed. */
@@ -132,6 +136,30 @@ typedef struct TableAccess
 	bool		owner;
 } TableAccess;
 
+/*
+ * What find_table has found lately, so that a transaction that publishes one
+ * record need not look up names and privileges again.  An entry holds while the
+ * cache generation is the one it was made in.
+ */
+typedef struct KnownTable
+{
+	uint64		generation;		/* 0: empty */
+	Oid			table;
+	Oid			user;
+	AclMode		mode;
+	NameData	name;
+} KnownTable;
+
+#define KNOWN_TABLES	16
+
+static KnownTable known_tables[KNOWN_TABLES];
+
+static KnownTable *
+known_table(const char *name)
+{
+	return &known_tables[hash_bytes((const unsigned char *) name, strlen(name)) % KNOWN_TABLES];
+}
+
 static void
 check_access(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
 {
@@ -161,6 +189,8 @@ static Oid
 find_table(const char *name, LOCKMODE lockmode, TableAccess access, bool missing_ok)
 {
 	RangeVar	relation = {.type = T_RangeVar};
+	KnownTable *known;
+	StreamInfo *info;
 	Oid			relid;
 
 	stream_require_shmem();
@@ -170,12 +200,35 @@ find_table(const char *name, LOCKMODE lockmode, TableAccess access, bool missing
 	relation.inh = true;
 	relation.relpersistence = RELPERSISTENCE_PERMANENT;
 	relation.location = -1;
+	known = known_table(name);
+	if (known->generation == stream_cache_generation && known->user == GetUserId() &&
+		known->mode == access.mode && !access.owner && strcmp(NameStr(known->name), name) == 0)
+	{
+		relid = known->table;
+		LockRelationOid(relid, lockmode);
+		/* having the lock, we know of all changes before it */
+		if (known->generation == stream_cache_generation)
+			return relid;
+		UnlockRelationOid(relid, lockmode);
+	}
+
 	relid = RangeVarGetRelidExtended(&relation, lockmode, RVR_MISSING_OK, check_access, &access);
 	if (!OidIsValid(relid) && !missing_ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("stream \"%s\" does not exist", name),
 				 errhint("Stream names are case-sensitive; stream.create_stream creates one.")));
+
+	/* only a table in the cache makes the generation grow when it changes */
+	info = OidIsValid(relid) ? hash_search(info_cache, &relid, HASH_FIND, NULL) : NULL;
+	if (info != NULL && info->valid && !access.owner)
+	{
+		known->generation = stream_cache_generation;
+		known->table = relid;
+		known->user = GetUserId();
+		known->mode = access.mode;
+		namestrcpy(&known->name, name);
+	}
 	return relid;
 }
 

@@ -43,6 +43,12 @@
 /* Bytes of records, not yet compressed, at which all levels are compressed. */
 #define STREAM_COMPRESS_BYTES	(8 * 1024 * 1024)
 
+/*
+ * Smaller batches are not compressed: it would save little and cost more than
+ * all the rest of a transaction that publishes one record.
+ */
+#define STREAM_COMPRESS_FROM	512
+
 /* A contiguous range of this transaction's offsets: batches, then open records. */
 typedef struct StreamRun
 {
@@ -97,7 +103,6 @@ typedef struct StreamPublishing
 	StreamTargetPartition *publishers;	/* those with an entry in the list */
 	Size		open_bytes;		/* of all open records, roughly */
 	bool		closed;			/* written for the last time */
-	char	   *scratch;		/* STREAM_INLINE_BATCH_SIZE bytes */
 } StreamPublishing;
 
 static StreamPublishing *publishing = NULL;
@@ -126,7 +131,6 @@ begin_publishing(void)
 
 	publishing = MemoryContextAllocZero(context, sizeof(StreamPublishing));
 	publishing->context = context;
-	publishing->scratch = MemoryContextAlloc(context, STREAM_INLINE_BATCH_SIZE);
 }
 
 /*
@@ -335,7 +339,7 @@ static void
 compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *level, bool whole)
 {
 	StreamBatchBuilder *open = &run->open;
-	int32		compression = partition->target->compression;
+	static char scratch[STREAM_INLINE_BATCH_SIZE];
 	uint32		epoch = GetWALInsertionTimeLine();
 	Size		room = STREAM_INLINE_BATCH_SIZE;
 
@@ -345,10 +349,12 @@ compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *leve
 		struct varlena *data;
 		Size		size;
 		Size		before = open->len;
+		int32		compression = before < STREAM_COMPRESS_FROM ? STREAM_COMPRESSION_NONE :
+			partition->target->compression;
 
 		CHECK_FOR_INTERRUPTS();
 		size = stream_batch_encode(open, partition->raw_target, compression, epoch,
-								   publishing->scratch, room, &taken);
+								   scratch, room, &taken);
 		if (size == 0 && taken.count > 1)
 		{
 			/* too many */
@@ -358,7 +364,7 @@ compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *leve
 		if (size > 0)
 		{
 			data = MemoryContextAlloc(publishing->context, VARHDRSZ + size);
-			memcpy(VARDATA(data), publishing->scratch, size);
+			memcpy(VARDATA(data), scratch, size);
 			/* aim at 97 % of the room; a remainder says little */
 			if (taken.count < open->count || open->len >= partition->raw_target)
 				partition->raw_target = Max((Size) ((double) taken.raw_len * 0.97 * room / size), room / 2);

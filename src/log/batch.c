@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *		The record batch: the unit of storage.
+ *		The record batch: collecting records and encoding them.
  *
  * The format is drawn in batch.h.  Nothing here knows of relations or of the
  * server beyond palloc.
  *
- * A builder's body is our own work and is trusted; where it is walked, only
- * assertions check it.  A reader trusts nothing: whatever the bytes, it reads
- * within them and ends in a status.
+ * A builder's body is our own work and is trusted: where it is walked, only
+ * assertions check it.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,234 +20,20 @@
 #include <lz4.h>
 
 #include "port/pg_bitutils.h"
-#include "port/pg_crc32c.h"
 
-#include "batch.h"
+#include "batch_format.h"
 
-/* The header as it is stored, byte for byte. */
-typedef struct StoredHeader
-{
-	uint8		version;
-	uint8		attributes;
-	uint16		reserved;
-	uint32		crc;
-	uint32		leader_epoch;
-	uint32		record_count;
-	int64		base_offset;
-	int64		base_timestamp;
-	uint32		last_offset_delta;
-	uint32		raw_length;
-} StoredHeader;
-
-StaticAssertDecl(sizeof(StoredHeader) == STREAM_BATCH_HEADER_SIZE,
-				 "the stored header has no padding");
 StaticAssertDecl(STREAM_BATCH_MAX_RAW <= LZ4_MAX_INPUT_SIZE,
 				 "LZ4 takes every body a builder can hold");
-
-#define ATTRIBUTE_COMPRESSION	0x03
-#define CRC_START				offsetof(StoredHeader, crc)
-#define CRC_END					(offsetof(StoredHeader, crc) + sizeof(uint32))
 
 /* The first record's two deltas, both 0, take one byte each. */
 #define FIRST_DELTAS_SIZE		2
 
-/* Five varints, each of one byte: a record of nulls. */
-#define MIN_RECORD_SIZE			5
-
-#define MAX_VARINT_SIZE			10
-
 /* What a record's five varints can take. */
 #define MAX_RECORD_OVERHEAD		(5 * MAX_VARINT_SIZE)
 
-/* One byte of LZ4 never stands for more bytes than this. */
-#define LZ4_MAX_RATIO			255
-
 #define INITIAL_CAPACITY		256
 
-
-/* ----------
- * Varints and deltas
- * ----------
- */
-
-/*
- * varint_size gives the bytes put_varint writes.
- */
-static inline Size
-varint_size(uint64 value)
-{
-	return pg_leftmost_one_pos64(value | 1) / 7 + 1;
-}
-
-/*
- * put_varint writes a varint and returns the place behind it.
- */
-static inline char *
-put_varint(char *p, uint64 value)
-{
-	while (value >= 0x80)
-	{
-		*p++ = (char) (value | 0x80);
-		value >>= 7;
-	}
-	*p++ = (char) value;
-	return p;
-}
-
-/*
- * add_delta adds a delta to an offset or a timestamp.  Unsigned, since between
- * two timestamps there may lie more than an int64 holds.
- */
-static inline int64
-add_delta(int64 value, uint64 delta)
-{
-	return (int64) ((uint64) value + delta);
-}
-
-/*
- * delta_between gives what add_delta adds to "from" to reach "to".
- */
-static inline uint64
-delta_between(int64 from, int64 to)
-{
-	return (uint64) to - (uint64) from;
-}
-
-/*
- * get_long_varint is get_varint for more than one byte, or for none.
- */
-static pg_noinline const char *
-get_long_varint(const char *p, const char *end, uint64 *value)
-{
-	uint64		result = 0;
-
-	for (int shift = 0; shift < 7 * MAX_VARINT_SIZE && p < end; shift += 7)
-	{
-		unsigned char byte = (unsigned char) *p++;
-
-		/* The tenth byte holds bit 63 alone. */
-		if (shift == 63 && byte > 1)
-			return NULL;
-
-		result |= (uint64) (byte & 0x7f) << shift;
-		if (byte < 0x80)
-		{
-			/* A zero at the end: not the shortest form. */
-			if (byte == 0 && shift > 0)
-				return NULL;
-			*value = result;
-			return p;
-		}
-	}
-	return NULL;
-}
-
-/*
- * get_varint reads a varint and returns the place behind it; null when it does
- * not end before "end", is larger than 64 bits or is not the shortest form.
- */
-static pg_attribute_always_inline const char *
-get_varint(const char *p, const char *end, uint64 *value)
-{
-	if (likely(p < end && (unsigned char) *p < 0x80))
-	{
-		*value = (unsigned char) *p;
-		return p + 1;
-	}
-	return get_long_varint(p, end, value);
-}
-
-
-/* ----------
- * Records
- * ----------
- */
-
-/*
- * field_size gives the bytes put_field writes.
- */
-static inline uint64
-field_size(int32 len)
-{
-	return len < 0 ? 1 : varint_size((uint64) len + 1) + (uint64) len;
-}
-
-/*
- * put_field writes a length and its bytes; a negative length is null.
- */
-static inline char *
-put_field(char *p, const char *data, int32 len)
-{
-	if (len < 0)
-	{
-		*p++ = 0;
-		return p;
-	}
-
-	p = put_varint(p, (uint64) len + 1);
-	if (len > 0)
-		memcpy(p, data, len);
-	return p + len;
-}
-
-/*
- * get_field reads what put_field wrote and returns the place behind it; null
- * when it does not end within "end".  The body is shorter than 1 GB, so a
- * length that fits in it fits in an int32.
- */
-static pg_attribute_always_inline const char *
-get_field(const char *p, const char *end, const char **data, int32 *len)
-{
-	uint64		stored;
-
-	p = get_varint(p, end, &stored);
-	if (unlikely(p == NULL))
-		return NULL;
-
-	if (stored == 0)
-	{
-		*data = NULL;
-		*len = -1;
-		return p;
-	}
-
-	stored--;
-	if (unlikely(stored > (uint64) (end - p)))
-		return NULL;
-
-	*data = p;
-	*len = (int32) stored;
-	return p + stored;
-}
-
-/*
- * get_record reads one record: the two deltas, and all of "record" but offset
- * and timestamp.  Returns the place behind it, or null when it is damaged.
- */
-static pg_attribute_always_inline const char *
-get_record(const char *p, const char *end, uint64 *offset_delta,
-		   uint64 *timestamp_delta, StreamRecord *record)
-{
-	p = get_varint(p, end, offset_delta);
-	if (unlikely(p == NULL))
-		return NULL;
-	p = get_varint(p, end, timestamp_delta);
-	if (unlikely(p == NULL))
-		return NULL;
-	p = get_field(p, end, &record->key, &record->key_len);
-	if (unlikely(p == NULL))
-		return NULL;
-	p = get_field(p, end, &record->value, &record->value_len);
-	if (unlikely(p == NULL))
-		return NULL;
-	return get_field(p, end, &record->headers, &record->headers_len);
-}
-
-
-/* ----------
- * Building
- * ----------
- */
 
 /*
  * stream_batch_builder_reset drops the records and keeps the memory.
@@ -298,6 +83,57 @@ make_room(StreamBatchBuilder *builder, uint64 needed)
 		builder->data = repalloc(builder->data, capacity);
 	builder->capacity = capacity;
 	return true;
+}
+
+/*
+ * varint_size gives the bytes put_varint writes.
+ */
+static inline Size
+varint_size(uint64 value)
+{
+	return pg_leftmost_one_pos64(value | 1) / 7 + 1;
+}
+
+/*
+ * put_varint writes a varint and returns the place behind it.
+ */
+static inline char *
+put_varint(char *p, uint64 value)
+{
+	while (value >= 0x80)
+	{
+		*p++ = (char) (value | 0x80);
+		value >>= 7;
+	}
+	*p++ = (char) value;
+	return p;
+}
+
+/*
+ * field_size gives the bytes put_field writes.
+ */
+static inline uint64
+field_size(int32 len)
+{
+	return len < 0 ? 1 : varint_size((uint64) len + 1) + (uint64) len;
+}
+
+/*
+ * put_field writes a length and its bytes; a negative length is null.
+ */
+static inline char *
+put_field(char *p, const char *data, int32 len)
+{
+	if (len < 0)
+	{
+		*p++ = 0;
+		return p;
+	}
+
+	p = put_varint(p, (uint64) len + 1);
+	if (len > 0)
+		memcpy(p, data, len);
+	return p + len;
 }
 
 /*
@@ -564,21 +400,6 @@ compress(const char *raw, Size raw_len, char *dst, Size room)
 }
 
 /*
- * compute_crc gives the CRC of a whole batch, that is, of all but the CRC.
- */
-static uint32
-compute_crc(const char *data, Size len)
-{
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, data, CRC_START);
-	COMP_CRC32C(crc, data + CRC_END, len - CRC_END);
-	FIN_CRC32C(crc);
-	return crc;
-}
-
-/*
  * stream_batch_encode writes a batch of the leading records whose raw bytes are
  * at most raw_limit, but at least of one, and tells in "taken" which they are.
  * The builder, which must not be empty, stays as it is;
@@ -674,237 +495,4 @@ stream_batch_discard(StreamBatchBuilder *builder, const StreamBatchPrefix *taken
 	builder->base_timestamp = add_delta(taken->last_timestamp, timestamp_delta);
 	builder->len = FIRST_DELTAS_SIZE + (end - p);
 	builder->count -= taken->count;
-}
-
-
-/* ----------
- * Reading
- * ----------
- */
-
-/*
- * stream_batch_read_header reads and checks the header alone: len may end
- * anywhere behind it.  Nothing vouches for its bytes, since the CRC needs the
- * whole batch; but what it returns is consistent in itself:
- *
- *		0 <= base_offset <= last_offset
- *		1 <= record_count <= last_offset - base_offset + 1
- */
-StreamBatchStatus
-stream_batch_read_header(const char *data, Size len, StreamBatchHeader *header)
-{
-	StoredHeader stored;
-	uint32		compression;
-
-	if (len < STREAM_BATCH_HEADER_SIZE)
-		return STREAM_BATCH_TRUNCATED;
-	memcpy(&stored, data, STREAM_BATCH_HEADER_SIZE);
-
-	if (stored.version != STREAM_BATCH_VERSION)
-		return STREAM_BATCH_BAD_VERSION;
-	if ((stored.attributes & ~ATTRIBUTE_COMPRESSION) != 0 || stored.reserved != 0)
-		return STREAM_BATCH_BAD_HEADER;
-
-	compression = stored.attributes & ATTRIBUTE_COMPRESSION;
-	if (compression != STREAM_COMPRESSION_NONE &&
-		compression != STREAM_COMPRESSION_LZ4)
-		return STREAM_BATCH_BAD_COMPRESSION;
-
-	/* A single record is first and last; several have different offsets. */
-	if (stored.record_count == 0 ||
-		stored.last_offset_delta < stored.record_count - 1 ||
-		(stored.record_count == 1 && stored.last_offset_delta != 0))
-		return STREAM_BATCH_BAD_HEADER;
-	if (stored.base_offset < 0 ||
-		stored.base_offset > PG_INT64_MAX - (int64) stored.last_offset_delta)
-		return STREAM_BATCH_BAD_HEADER;
-	if (stored.raw_length > STREAM_BATCH_MAX_RAW ||
-		stored.raw_length / MIN_RECORD_SIZE < stored.record_count)
-		return STREAM_BATCH_BAD_HEADER;
-
-	header->compression = (StreamCompression) compression;
-	header->crc = stored.crc;
-	header->leader_epoch = stored.leader_epoch;
-	header->record_count = stored.record_count;
-	header->base_offset = stored.base_offset;
-	header->last_offset = stored.base_offset + stored.last_offset_delta;
-	header->base_timestamp = stored.base_timestamp;
-	header->raw_length = stored.raw_length;
-	return STREAM_BATCH_OK;
-}
-
-/*
- * decompress unpacks an LZ4 body into the reader's scratch memory, which grows
- * to the largest body so far.  Returns whether raw_length bytes came out.
- */
-static bool
-decompress(StreamBatchReader *reader, const char *body, Size body_len)
-{
-	Size		raw_length = reader->header.raw_length;
-
-	/* A shrunken body, but one that could unpack to that much. */
-	if (body_len >= raw_length || raw_length / LZ4_MAX_RATIO > body_len)
-		return false;
-
-	if (reader->scratch_size < raw_length)
-	{
-		/* The old bytes are of no use; and palloc may not return. */
-		if (reader->scratch != NULL)
-			pfree(reader->scratch);
-		reader->scratch = NULL;
-		reader->scratch_size = 0;
-
-		reader->scratch = palloc(raw_length);
-		reader->scratch_size = raw_length;
-	}
-
-	return LZ4_decompress_safe(body, reader->scratch, (int) body_len,
-							   (int) raw_length) == (int) raw_length;
-}
-
-/*
- * stream_batch_open checks a batch of exactly len bytes and places the reader
- * before its first record.
- *
- * The version comes first, since it says where the CRC is, then the CRC, so
- * that damage is called damage.  Memory is taken only after that.  The data
- * must stay in place while records are read: those of an uncompressed body
- * point into it.
- *
- * After a failure the reader has no records, and stream_batch_next says
- * BAD_RECORD; it can be opened on another batch.
- */
-StreamBatchStatus
-stream_batch_open(StreamBatchReader *reader, const char *data, Size len)
-{
-	StreamBatchStatus status;
-	const char *body;
-	Size		body_len;
-	uint32		crc;
-
-	/* No batch ends at offset -1. */
-	reader->pos = reader->end = NULL;
-	reader->remaining = 0;
-	reader->offset = -1;
-
-	if (len < STREAM_BATCH_HEADER_SIZE)
-		return STREAM_BATCH_TRUNCATED;
-	if (*(const uint8 *) data != STREAM_BATCH_VERSION)
-		return STREAM_BATCH_BAD_VERSION;
-
-	memcpy(&crc, data + CRC_START, sizeof(crc));
-	if (compute_crc(data, len) != crc)
-		return STREAM_BATCH_BAD_CRC;
-
-	status = stream_batch_read_header(data, len, &reader->header);
-	if (status != STREAM_BATCH_OK)
-		return status;
-
-	body = data + STREAM_BATCH_HEADER_SIZE;
-	body_len = len - STREAM_BATCH_HEADER_SIZE;
-	if (reader->header.compression == STREAM_COMPRESSION_LZ4)
-	{
-		if (!decompress(reader, body, body_len))
-			return STREAM_BATCH_BAD_COMPRESSION;
-		body = reader->scratch;
-	}
-	else if (body_len != reader->header.raw_length)
-		return STREAM_BATCH_BAD_HEADER;
-
-	reader->pos = body;
-	reader->end = body + reader->header.raw_length;
-	reader->remaining = reader->header.record_count;
-	reader->offset = reader->header.base_offset;
-	reader->timestamp = reader->header.base_timestamp;
-	return STREAM_BATCH_OK;
-}
-
-/*
- * stream_batch_next reads the next record.  What it returns is within the
- * header's range of offsets, and both offsets and timestamps only grow.
- *
- * END comes behind the last record, and only when nothing is left over and the
- * last offset is the header's.  Once it has said BAD_RECORD it keeps saying it.
- */
-StreamBatchStatus
-stream_batch_next(StreamBatchReader *reader, StreamRecord *record)
-{
-	bool		first = reader->remaining == reader->header.record_count;
-	uint64		offset_delta;
-	uint64		timestamp_delta;
-	const char *p;
-
-	if (unlikely(reader->remaining == 0))
-	{
-		if (reader->pos != reader->end ||
-			reader->offset != reader->header.last_offset)
-			return STREAM_BATCH_BAD_RECORD;
-		return STREAM_BATCH_END;
-	}
-
-	p = get_record(reader->pos, reader->end, &offset_delta, &timestamp_delta,
-				   record);
-	if (unlikely(p == NULL))
-		return STREAM_BATCH_BAD_RECORD;
-
-	/* The first record's deltas are 0; later offsets grow. */
-	if (unlikely((offset_delta == 0) != first) ||
-		unlikely(first && timestamp_delta != 0))
-		return STREAM_BATCH_BAD_RECORD;
-
-	/* Neither may pass its end. */
-	if (unlikely(offset_delta > delta_between(reader->offset,
-											  reader->header.last_offset)) ||
-		unlikely(timestamp_delta > delta_between(reader->timestamp,
-												 PG_INT64_MAX)))
-		return STREAM_BATCH_BAD_RECORD;
-
-	reader->pos = p;
-	reader->remaining--;
-	reader->offset = add_delta(reader->offset, offset_delta);
-	reader->timestamp = add_delta(reader->timestamp, timestamp_delta);
-	record->offset = reader->offset;
-	record->timestamp = reader->timestamp;
-	return STREAM_BATCH_OK;
-}
-
-/*
- * stream_batch_reader_free frees the reader's scratch memory.  The reader is
- * then as good as a zeroed one.
- */
-void
-stream_batch_reader_free(StreamBatchReader *reader)
-{
-	if (reader->scratch != NULL)
-		pfree(reader->scratch);
-	memset(reader, 0, sizeof(StreamBatchReader));
-}
-
-/*
- * stream_batch_status_text says what a status means, in a form fit for an
- * errdetail after "Batch of partition 1 at offset 2: ".
- */
-const char *
-stream_batch_status_text(StreamBatchStatus status)
-{
-	switch (status)
-	{
-		case STREAM_BATCH_OK:
-			return "no error";
-		case STREAM_BATCH_END:
-			return "no further record";
-		case STREAM_BATCH_TRUNCATED:
-			return "shorter than a batch header";
-		case STREAM_BATCH_BAD_VERSION:
-			return "format version is unknown";
-		case STREAM_BATCH_BAD_HEADER:
-			return "header is inconsistent";
-		case STREAM_BATCH_BAD_CRC:
-			return "checksum does not match";
-		case STREAM_BATCH_BAD_COMPRESSION:
-			return "compression is unknown or its data is damaged";
-		case STREAM_BATCH_BAD_RECORD:
-			return "record is damaged";
-	}
-	return "unknown status";
 }

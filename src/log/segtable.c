@@ -35,6 +35,66 @@ stream_segment_table_name(char *buf, int32 stream_id, int32 segment_no)
 }
 
 /*
+ * Segments opened lately, by stream and number, so that a transaction that
+ * publishes one record need not look up names.  A change of a table, its drop
+ * among them, empties its place.
+ */
+typedef struct KnownSegment
+{
+	int32		stream_id;		/* 0: empty */
+	int32		segment_no;
+	Oid			relid;
+	Oid			index;
+} KnownSegment;
+
+#define KNOWN_SEGMENTS	16
+
+static KnownSegment known_segments[KNOWN_SEGMENTS];
+
+static KnownSegment *
+known_segment(int32 stream_id, int32 segment_no)
+{
+	return &known_segments[((uint32) stream_id * 31 + (uint32) segment_no) % KNOWN_SEGMENTS];
+}
+
+static void
+relcache_callback(Datum arg, Oid relid)
+{
+	for (int i = 0; i < KNOWN_SEGMENTS; i++)
+		if (!OidIsValid(relid) || known_segments[i].relid == relid)
+			known_segments[i].stream_id = 0;
+}
+
+/* stream_segtable_init runs once a process. */
+void
+stream_segtable_init(void)
+{
+	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+}
+
+/* open_known opens a segment that was opened lately; false: it is not known. */
+static bool
+open_known(StreamSegmentTable *table, int32 stream_id, int32 segment_no, LOCKMODE lockmode)
+{
+	KnownSegment *known = known_segment(stream_id, segment_no);
+	Oid			relid = known->relid;
+
+	if (known->stream_id != stream_id || known->segment_no != segment_no)
+		return false;
+	LockRelationOid(relid, lockmode);
+	/* having the lock, we know of all changes before it */
+	if (known->stream_id != stream_id || known->segment_no != segment_no || known->relid != relid)
+	{
+		UnlockRelationOid(relid, lockmode);
+		return false;
+	}
+	table->lockmode = lockmode;
+	table->rel = table_open(relid, NoLock);
+	table->index = index_open(known->index, lockmode);
+	return true;
+}
+
+/*
  * stream_segment_open opens a segment's table and index.  It returns false,
  * when missing_ok, if the table has gone.
  */
@@ -43,8 +103,12 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 					LOCKMODE lockmode, bool missing_ok)
 {
 	char		name[NAMEDATALEN];
+	KnownSegment *known;
 	Oid			relid;
 	List	   *indexes;
+
+	if (open_known(table, stream_id, segment_no, lockmode))
+		return true;
 
 	stream_segment_table_name(name, stream_id, segment_no);
 
@@ -87,6 +151,12 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 				 errhint("When a restore is under way, let it finish first.")));
 	table->index = index_open(linitial_oid(indexes), lockmode);
 	list_free(indexes);
+
+	known = known_segment(stream_id, segment_no);
+	known->stream_id = stream_id;
+	known->segment_no = segment_no;
+	known->relid = relid;
+	known->index = RelationGetRelid(table->index);
 	return true;
 }
 

@@ -47,6 +47,7 @@ typedef struct StreamBatchScan
 	ScanDirection direction;
 } StreamBatchScan;
 
+extern void stream_segtable_init(void);
 extern void stream_segment_table_name(char *buf, int32 stream_id, int32 segment_no);
 extern bool stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no,
 								LOCKMODE lockmode, bool missing_ok);
