@@ -80,9 +80,10 @@ endif
 # clang and LLVM tools the server was built with are not installed.
 # "make with_llvm=yes|no" overrides.
 ifneq ($(origin with_llvm),command line)
-pgxs_value = $(shell sed -n 's/^$(1) *= *//p' '$(dir $(PGXS))../Makefile.global')
+pgxs_value = $(shell sed -n 's/^$(1)[[:space:]]*=[[:space:]]*//p' '$(dir $(PGXS))../Makefile.global')
 ifeq ($(call pgxs_value,with_llvm),yes)
-ifneq ($(words $(shell command -v $(call pgxs_value,CLANG) $(call pgxs_value,LLVM_BINPATH)/llvm-lto)),2)
+llvm_programs := $(call pgxs_value,CLANG) $(call pgxs_value,LLVM_BINPATH)/llvm-lto
+ifneq ($(shell for program in $(llvm_programs); do command -v $$program || echo none; done | grep -cx none),0)
 override with_llvm = no
 endif
 endif

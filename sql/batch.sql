@@ -9,8 +9,7 @@ SELECT * FROM stream.publish_batch('s', ARRAY['a', 'b', 'c', 'a', 'd', 'b', 'a']
 SELECT "partition", record_offset, key, value, headers FROM records('s');
 SELECT * FROM offsets('s');
 -- headers, some of them null; keys that are null
-SELECT * FROM stream.publish_batch('s', ARRAY['a', NULL, ''], ARRAY['8', '9', '10']::jsonb[], ARRAY['{"h": 1}', NULL, '{}']::jsonb[])
-	WITH ORDINALITY b (position, n) WHERE n <> 2;
+SELECT count(*) FROM stream.publish_batch('s', ARRAY['a', NULL, ''], ARRAY['8', '9', '10']::jsonb[], ARRAY['{"h": 1}', NULL, '{}']::jsonb[]);
 SELECT key, key IS NULL AS no_key, value, headers FROM records('s') WHERE value IN ('8', '9', '10') ORDER BY value;
 -- no keys at all, no headers at all
 SELECT count(*) FROM stream.publish_batch('s', NULL, ARRAY['11', '12', '13']::jsonb[]);
@@ -21,16 +20,19 @@ SELECT * FROM stream.publish_bytes_batch('bytes', ARRAY['a', 'b', 'a'], ARRAY['\
 SELECT * FROM stream.publish_bytes_batch('bytes', ARRAY[NULL]::text[], ARRAY['\x02']::bytea[]) b WHERE false;
 SELECT r.key, r.value, r.headers FROM generate_series(0, 2) p, stream.read_bytes('bytes', p) r ORDER BY r."partition", r.record_offset;
 -- empty arrays publish nothing
-SELECT log_end AS before FROM offsets('s') WHERE "partition" = 0 \gset
+CREATE TEMP TABLE before AS SELECT * FROM offsets('s');
 SELECT * FROM stream.publish_batch('s', ARRAY[]::text[], ARRAY[]::jsonb[]);
 SELECT * FROM stream.publish_batch('s', '{}', '{}', '{}');
 SELECT * FROM stream.publish_batch('s', NULL, '{}');
 SELECT * FROM stream.publish_bytes_batch('bytes', '{}', '{}');
+SELECT count(*) AS changed FROM (SELECT * FROM offsets('s') EXCEPT SELECT * FROM before) o;
+DROP TABLE before;
 -- in the select list, and as one value
-SELECT stream.publish_batch('s', ARRAY['a', 'a'], ARRAY['15', '16']::jsonb[]);
-SELECT array(SELECT stream.publish_batch('s', ARRAY['a', 'a'], ARRAY['17', '18']::jsonb[]));
+SELECT stream.publish_batch('bytes', ARRAY['a', 'a'], ARRAY['15', '16']::jsonb[]); \echo :SQLSTATE
+SELECT stream.publish_bytes_batch('bytes', ARRAY['a', 'a'], ARRAY['15', '16']::bytea[]);
+SELECT array(SELECT stream.publish_bytes_batch('bytes', ARRAY['a', 'a'], ARRAY['17', '18']::bytea[]));
 -- an array that does not begin at 1
-SELECT * FROM stream.publish_batch('s', '[5:6]={a,a}', '[0:1]={19,20}');
+SELECT * FROM stream.publish_bytes_batch('bytes', '[5:6]={a,a}', '[0:1]={19,20}');
 -- arrays from a query
 SELECT count(*) FROM (SELECT array_agg('key ' || g ORDER BY g) AS keys, array_agg(jsonb_build_object('n', g) ORDER BY g) AS record_values
 	FROM generate_series(1, 10) g) a, stream.publish_batch('s', keys, record_values);
@@ -71,7 +73,7 @@ ROLLBACK;
 SELECT count(*) AS changed FROM (SELECT * FROM offsets('s') EXCEPT SELECT * FROM before) o;
 -- in the middle of a transaction that goes on
 BEGIN;
-SELECT stream.publish('s', 'rest', '1');
+SELECT stream.publish('s', 'rest', '1') IS NOT NULL AS published;
 SAVEPOINT a;
 SELECT * FROM stream.publish_batch('s', ARRAY['rest', 'rest'], ARRAY['2', NULL]::jsonb[]); \echo :SQLSTATE
 ROLLBACK TO a;

@@ -163,7 +163,7 @@ BEGIN
 END
 $$;
 BEGIN;
-SELECT work(4, 1, 100) IS NOT NULL;
+SELECT work(4, 1, 200) IS NOT NULL;
 COMMIT;
 SELECT count(*) > 100 AS enough, sum(length(value::text)) > 600000 AS big_enough FROM ledger;
 SELECT count(*) AS differ FROM (

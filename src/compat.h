@@ -11,6 +11,8 @@
 
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "commands/explain.h"
 #include "foreign/fdwapi.h"
 #include "optimizer/pathnode.h"
 #include "storage/proc.h"
@@ -72,6 +74,19 @@
 #else
 #define stream_create_foreignscan_path(root, rel, rows, startup, total, pathkeys, outer) \
 	create_foreignscan_path(root, rel, NULL, rows, startup, total, pathkeys, outer, NULL, NIL)
+#endif
+
+/* 18 has split the header. */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
+/* 18 writes the attribute before the function. */
+#if PG_VERSION_NUM >= 180000
+#define stream_noreturn		pg_noreturn
+#else
+#define stream_noreturn		pg_attribute_noreturn()
 #endif
 
 /* 16 can report a soft error here; we want hard ones. */

@@ -146,14 +146,16 @@ stream_create_stream(PG_FUNCTION_ARGS)
 Datum
 stream_alter_stream(PG_FUNCTION_ARGS)
 {
+	char	   *name;
 	Oid			table;
 	StreamInfo *info;
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly("alter_stream()");
 	PreventCommandDuringRecovery("alter_stream()");
-	table = stream_table_for_owner(text_argument(fcinfo, 0, "stream"), ShareUpdateExclusiveLock);
+	name = text_argument(fcinfo, 0, "stream");
 	stream_lock_extension();
+	table = stream_table_for_owner(name, ShareUpdateExclusiveLock);
 	info = stream_info(table);
 	if (!PG_ARGISNULL(1) && PG_GETARG_INT32(1) != info->partitions)
 		ereport(ERROR,

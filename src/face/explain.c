@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
 #include "executor/executor.h"
 #include "face/explain.h"
 #include "log/segment.h"

@@ -8,7 +8,7 @@
 #ifndef STREAM_EXPLAIN_H
 #define STREAM_EXPLAIN_H
 
-#include "commands/explain.h"
+#include "compat.h"
 #include "face/bounds.h"
 
 extern void stream_explain_planned(Oid table, List *conditions, List *values, PlanState *parent,

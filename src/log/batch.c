@@ -237,9 +237,10 @@ concat_by_append(StreamBatchBuilder *dst, const StreamBatchBuilder *src)
 	record.timestamp = src->base_timestamp;
 	while (p < end)
 	{
-		uint64		offset_delta;
-		uint64		timestamp_delta;
+		uint64		offset_delta = 0;
+		uint64		timestamp_delta = 0;
 
+		/* our own encoding: it cannot fail */
 		p = get_record(p, end, &offset_delta, &timestamp_delta, &record);
 		Assert(p != NULL);
 		record.offset = add_delta(record.offset, offset_delta);

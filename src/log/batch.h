@@ -179,7 +179,10 @@ extern Size stream_batch_encode(const StreamBatchBuilder *builder, Size raw_limi
 								char *dst, Size dst_size, StreamBatchPrefix *taken);
 extern void stream_batch_discard(StreamBatchBuilder *builder, const StreamBatchPrefix *taken);
 
-/* Reading. */
+/*
+ * Reading.  Memory for decompressed bodies comes from CurrentMemoryContext when
+ * a batch is opened, and must live as long as the reader does.
+ */
 extern StreamBatchStatus stream_batch_read_header(const char *data, Size len, StreamBatchHeader *header);
 extern StreamBatchStatus stream_batch_open(StreamBatchReader *reader, const char *data, Size len);
 extern StreamBatchStatus stream_batch_next(StreamBatchReader *reader, StreamRecord *record);

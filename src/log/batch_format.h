@@ -102,9 +102,9 @@ get_varint(const char *p, const char *end, uint64 *value)
 }
 
 /*
- * get_field reads what put_field wrote and returns the place behind it; null
- * when it does not end within "end".  The body is shorter than 1 GB, so a
- * length that fits in it fits in an int32.
+ * get_field reads what put_field of batch.c wrote and returns the place behind
+ * it; null when it does not end within "end".  The body is shorter than 1 GB,
+ * so a length that fits in it fits in an int32.
  */
 static pg_attribute_always_inline const char *
 get_field(const char *p, const char *end, const char **data, int32 *len)

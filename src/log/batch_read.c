@@ -224,8 +224,8 @@ stream_batch_reader_free(StreamBatchReader *reader)
 }
 
 /*
- * stream_batch_status_text says what a status means, in a form fit for an
- * errdetail after "Batch of partition 1 at offset 2: ".
+ * stream_batch_status_text says what a status means, in a form fit to end a
+ * sentence with, as in "The batch is damaged: %s."
  */
 const char *
 stream_batch_status_text(StreamBatchStatus status)

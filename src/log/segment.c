@@ -12,9 +12,9 @@
  *	3.	in another transaction, seal the segments that are not active and have
  *		no open publisher.
  *
- * The roll lock is held from before step 1 to after step 2, so that the shared
- * state of a partition, which is made under the same lock, begins with the
- * segment that all others use.  When step 2 is not reached, the new segment
+ * The roll lock is held throughout, so that the shared state of a partition,
+ * which is made under the same lock, begins with the segment that all others
+ * use, and one roll at a time seals.  When step 2 is not reached, the new segment
  * is in the catalog and nobody writes to it; the next roll activates it.
  *
  *-------------------------------------------------------------------------
@@ -29,10 +29,12 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_type.h"
 #include "catalog/segments.h"
 #include "catalog/tables.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "log/reserve.h"
@@ -40,10 +42,12 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "progress.h"
+#include "shmem.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -257,30 +261,61 @@ create_next_segment(Oid table)
 	return newest;
 }
 
+/* Locks of the session, which outlive the transactions of a roll. */
+typedef struct RollLocks
+{
+	LOCKTAG		extension;
+	LOCKTAG		table;
+	LOCKTAG		roll;
+	bool		has_extension;
+	bool		has_table;
+	bool		has_roll;
+} RollLocks;
+
+static void
+lock_for_session(LOCKTAG *tag, LOCKMODE mode, volatile bool *has)
+{
+	(void) LockAcquire(tag, mode, true, false);
+	*has = true;
+	AcceptInvalidationMessages();
+}
+
+static void
+unlock_for_session(LOCKTAG *tag, LOCKMODE mode, volatile bool *has)
+{
+	if (*has)
+		(void) LockRelease(tag, mode, true);
+	*has = false;
+}
+
 /*
- * roll makes the three steps.  The roll lock is the session's, as it outlives a
- * transaction; the caller releases it after an error.
+ * roll makes the three steps.  The extension is locked first, as everywhere,
+ * and to the end: DROP EXTENSION holds that lock when it wants the others.
  */
 static void
-roll(Oid table, LOCKTAG *roll_lock, volatile bool *locked)
+roll(const char *name, volatile RollLocks *held)
 {
+	RollLocks  *locks = unvolatize(RollLocks *, held);
+	Oid			extension = get_extension_oid(STREAM_EXTENSION, false);
+	Oid			table;
 	int32		stream_id;
 	int32		newest;
 
-	(void) LockAcquire(roll_lock, ExclusiveLock, true, false);
-	*locked = true;
+	SET_LOCKTAG_OBJECT(locks->extension, MyDatabaseId, ExtensionRelationId, extension, 0);
+	lock_for_session(&locks->extension, AccessShareLock, &held->has_extension);
 	stream_lock_extension();
+	table = stream_table_for_owner(name, AccessShareLock);
+	SET_LOCKTAG_RELATION(locks->table, MyDatabaseId, table);
+	lock_for_session(&locks->table, AccessShareLock, &held->has_table);
+	SET_LOCKTAG_OBJECT(locks->roll, MyDatabaseId, ForeignTableRelationId, table, 0);
+	lock_for_session(&locks->roll, ExclusiveLock, &held->has_roll);
+
 	stream_id = stream_info(table)->stream_id;
 	stream_progress_begin("roll_segment", stream_id);
 	newest = create_next_segment(table);
 
 	SPI_commit();
 	stream_activate_segment(stream_id, newest);
-	LockRelease(roll_lock, ExclusiveLock, true);
-	*locked = false;
-
-	stream_lock_extension();
-	stream_lock_rolls(table);
 	stream_seal_segments(table);
 	SPI_commit();
 	stream_progress_end();
@@ -292,15 +327,15 @@ roll(Oid table, LOCKTAG *roll_lock, volatile bool *locked)
 Datum
 stream_roll_segment(PG_FUNCTION_ARGS)
 {
-	LOCKTAG		roll_lock;
-	LockRelId	relation;
-	Oid			table;
-	volatile bool locked = false;
+	volatile RollLocks held = {0};
+	RollLocks  *locks = unvolatize(RollLocks *, &held);
+	char	   *name;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("stream must not be null")));
+	stream_require_shmem();
 	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
 		castNode(CallContext, fcinfo->context)->atomic)
 		ereport(ERROR,
@@ -311,28 +346,20 @@ stream_roll_segment(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("roll_segment()");
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
-	table = stream_table_for_owner(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock);
-
-	/* keeps the stream from being dropped between the transactions */
-	relation.dbId = MyDatabaseId;
-	relation.relId = table;
-	LockRelationIdForSession(&relation, AccessShareLock);
-	SET_LOCKTAG_OBJECT(roll_lock, MyDatabaseId, ForeignTableRelationId, table, 0);
-
+	/* in the procedure's memory, which outlives the transactions */
+	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	PG_TRY();
 	{
-		roll(table, &roll_lock, &locked);
+		roll(name, &held);
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		/* session locks survive the abort */
-		if (locked)
-			LockRelease(&roll_lock, ExclusiveLock, true);
-		UnlockRelationIdForSession(&relation, AccessShareLock);
-		PG_RE_THROW();
+		/* session locks survive an abort */
+		unlock_for_session(&locks->roll, ExclusiveLock, &held.has_roll);
+		unlock_for_session(&locks->table, AccessShareLock, &held.has_table);
+		unlock_for_session(&locks->extension, AccessShareLock, &held.has_extension);
 	}
 	PG_END_TRY();
-	UnlockRelationIdForSession(&relation, AccessShareLock);
 	SPI_finish();
 	return (Datum) 0;
 }

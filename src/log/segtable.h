@@ -11,6 +11,7 @@
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "catalog/streams.h"
+#include "compat.h"
 #include "executor/tuptable.h"
 #include "log/batch.h"
 #include "utils/relcache.h"
@@ -69,8 +70,8 @@ extern Size stream_stored_size(Datum batch);
 
 extern void stream_open_batch(StreamBatchReader *reader, struct varlena *batch, const char *segment,
 							  int32 partition, int64 last_offset);
-extern void stream_batch_damaged(StreamBatchStatus status, const char *segment, int32 partition,
-								 int64 offset) pg_attribute_noreturn();
+extern stream_noreturn void stream_batch_damaged(StreamBatchStatus status, const char *segment,
+												 int32 partition, int64 offset);
 
 extern bool stream_last_batch(StreamSegmentTable *table, Snapshot snapshot, int32 partition,
 							  int64 *last_offset, TimestampTz *timestamp);

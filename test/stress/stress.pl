@@ -19,6 +19,7 @@ use POSIX qw(:sys_wait_h);
 use Publisher;
 use Reader;
 use Roller;
+use Straddler;
 use Time::HiRes qw(time);
 
 my ($seconds, $seed, $dir) = @ARGV;
@@ -229,16 +230,18 @@ print "# seed $seed, $seconds s\n";
 # What each worker does follows from the seed; how they meet does not.
 start('Publisher', "publisher$_", singles => 0.05) foreach 1 .. 5;
 start('Publisher', "publisher$_", singles => 0.9) foreach 6 .. 8;
+start('Straddler', 'publisher9');
 start('Reader', 'reader1', manner => 'tail');
 start('Reader', 'reader2', manner => 'tail', restarts => 1);
 start('Reader', 'reader3', manner => 'repeatable');
 start('Reader', 'reader4', manner => 'watermark');
 start('Reader', 'reader5', manner => 'laggard');
 start('Reader', 'reader6', manner => 'cursor');
+start('Reader', 'reader7', manner => 'tight');
 start('Roller', "roller$_") foreach 1 .. 2;
 start('Killer', 'killer');
 
-my $in_time = listen_until($deadline + 90, 'Publisher|Roller|Killer');
+my $in_time = listen_until($deadline + 90, '(?!Reader).*');
 open(my $finish, '>', "$dir/finish") or die "finish: $!";
 close $finish;
 $in_time = listen_until(time() + 90, '.*') && $in_time;

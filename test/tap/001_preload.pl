@@ -65,30 +65,20 @@ preload('');
 
 my @calls = calls();
 cmp_ok(scalar @calls, '>', 10, 'there are functions to call');
-foreach my $call (@calls)
-{
-	$call =~ s/^SELECT \* FROM (stream\.publish)\(/SELECT $1(/;
-	error_is($node, 'postgres', $call, '55000', $call, %missing);
-}
-foreach my $view (split /\n/,
-	$node->safe_psql('postgres', q{SELECT oid::regclass FROM pg_class WHERE relkind = 'v' AND relnamespace = 'stream'::regnamespace}))
-{
-	error_is($node, 'postgres', "SELECT * FROM $view", '55000', "view $view", %missing);
-}
-error_is($node, 'postgres', 'SELECT * FROM streams.kept', '55000', 'reading a foreign table', %missing);
-error_is(
-	$node, 'postgres',
+my @views = split /\n/, $node->safe_psql('postgres',
+	q{SELECT oid::regclass FROM pg_class WHERE relkind = 'v' AND relnamespace = 'stream'::regnamespace});
+my @uses = (
+	q{SELECT * FROM streams.kept},
 	q{INSERT INTO streams.kept (key, value) VALUES ('b', '{}')},
-	'55000', 'inserting into a foreign table', %missing);
-error_is($node, 'postgres', q{COPY streams.kept (key, value) FROM stdin}, '55000', 'COPY into a foreign table',
-	%missing);
+	q{COPY streams.kept (key, value) FROM '/dev/null'});
+errors_are($node, 'postgres', '55000', [ @calls, map({ "SELECT * FROM $_" } @views), @uses ], '', %missing);
 is($node->safe_psql('postgres', q{SELECT stream.offset_of('3:1042')}), '1042', 'positions need no shared memory');
 
 # Loaded later, the library cannot get what it needs.
-foreach my $call (q{SELECT stream.publish('kept', 'b', '{"n": 2}'::jsonb)}, q{SELECT * FROM stream.read('kept', 0)})
-{
-	error_is($node, 'postgres', "LOAD 'stream'; $call", '55000', "$call after LOAD", %missing);
-}
+errors_are(
+	$node, 'postgres', '55000',
+	[ map { "LOAD 'stream'\\; $_" } q{SELECT stream.publish('kept', 'b', '{"n": 2}'::jsonb)}, q{SELECT * FROM stream.read('kept', 0)} ],
+	'', %missing);
 $node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libraries = 'stream'});
 error_is($node, 'postgres', q{SELECT * FROM stream.read('kept', 0)}, '55000', 'session_preload_libraries', %missing);
 $node->safe_psql('postgres', q{ALTER DATABASE postgres RESET session_preload_libraries});

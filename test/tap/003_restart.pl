@@ -118,7 +118,7 @@ my $lost = $open->query_safe(
 		WHERE stream.partition_of(p) = 1});
 is(partition_row($node, 'postgres', 'hollow', 1) =~ /^0\|0\|\d+\|0\|(\d+)$/ && $1, $lost + 1, 'an open publisher holds back');
 $node->stop('immediate');
-$open->quit;
+end_session($open);
 $node->start;
 is(partition_row($node, 'postgres', 'hollow', 0), '0|0|0|0|0', 'a stream without any record starts at 0');
 is(partition_row($node, 'postgres', 'hollow', 1), '0|0|0|0|0', 'and so does one with an open transaction at the stop');
@@ -159,7 +159,7 @@ sql(q{BEGIN; SELECT stream.drop_stream('plain'); ROLLBACK});
 $open = $node->background_psql('postgres', on_error_stop => 0);
 $open->query_safe(q{BEGIN; SELECT stream.drop_stream('empty')});
 $node->stop('immediate');
-$open->quit;
+end_session($open);
 $node->start;
 error_is($node, 'postgres', q{SELECT stream.read('rolled', 0)}, '42704', 'a dropped stream stays dropped');
 is(sql(qq{SELECT count(*) FROM pg_class WHERE relname ~ '^s${id}_'}), '0', 'nothing of it is left');

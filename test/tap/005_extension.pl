@@ -189,7 +189,7 @@ $session->query_safe(q{BEGIN; SELECT stream.publish('s', 'k', '{}'::jsonb, parti
 is(partitions_used(), $used + 4, 'a fourth database has state');
 is($node->safe_psql('postgres', q{SELECT used FROM stream.memory_status WHERE area = 'publishers'}), '4', 'and an open publisher');
 $node->safe_psql('postgres', 'DROP DATABASE four WITH (FORCE)');
-$session->quit;
+end_session($session);
 is(partitions_used(), $used, 'DROP DATABASE FORCE removes the state');
 is($node->safe_psql('postgres', q{SELECT used FROM stream.memory_status WHERE area = 'publishers'}), '0', 'and the publisher');
 

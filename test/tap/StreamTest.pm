@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(new_node error_of error_is records log_is_sound server_pid freeze_process
+our @EXPORT = qw(new_node error_of error_is errors_are records log_is_sound end_session server_pid freeze_process
   crash wait_until_gone wait_until partition_row create_database);
 
 # new_node(NAME, conf => [LINE...], streaming => 1, start => 0): a server with the
@@ -73,6 +73,37 @@ sub error_is
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok($fits, $test) or diag("wanted $state, got: $error\nhint: $hint");
+	return;
+}
+
+# errors_are(NODE, DB, SQLSTATE, [STATEMENT...], PREFIX, message => qr//, hint => qr//):
+# each statement, of one line, fails so.  All run in one session.
+sub errors_are
+{
+	my ($node, $db, $state, $statements, $prefix, %like) = @_;
+	my ($stderr, %errors, $line);
+
+	$node->psql(
+		$db, join('', map { "$_;\n" } @$statements),
+		stderr => \$stderr,
+		on_error_stop => 0,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	foreach (split /\n/, $stderr)
+	{
+		$line = $1 if /^psql:<stdin>:(\d+): /;
+		$errors{$line} .= "$_\n" if defined $line;
+	}
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	foreach my $i (1 .. @$statements)
+	{
+		my $error = $errors{$i} // 'no error';
+		my ($message) = $error =~ /ERROR:\s+$state: (.*)/;
+		my ($hint) = $error =~ /HINT:\s+(.*)/;
+
+		ok( defined $message && $message =~ ($like{message} // qr//) && ($hint // '') =~ ($like{hint} // qr//),
+			"$prefix$statements->[$i - 1]") or diag("wanted $state, got: $error");
+	}
 	return;
 }
 
@@ -148,6 +179,15 @@ sub wait_until_gone
 		sub {
 			return !grep { (process_state($_) // 'Z') ne 'Z' } @pids;
 		});
+	return;
+}
+
+# end_session(SESSION): quits a background psql whose server may have gone.
+sub end_session
+{
+	my ($session) = @_;
+
+	eval { $session->quit; 1 } or eval { $session->{run}->finish };
 	return;
 }
 

@@ -69,6 +69,17 @@ headers_equal(const StreamBatchHeader *a, const StreamBatchHeader *b)
 }
 
 /*
+ * within says whether a key, value or headers are null or lie in the body.
+ */
+static bool
+within(const char *data, int32 len, const char *start, const char *end)
+{
+	if (len < 0)
+		return len == -1 && data == NULL;
+	return data >= start && data <= end && len <= end - data;
+}
+
+/*
  * read_all opens a batch at the guard and reads it to its end or its first
  * error, which it returns; END when it is sound.  Checks on the way that what
  * is returned is within the batch and in order: "broken" says what is not.
@@ -110,14 +121,10 @@ read_all(const char *data, Size size, const char **broken)
 			datum + STREAM_BATCH_HEADER_SIZE : reader.scratch;
 		const char *end = start + reader.header.raw_length;
 
-		if ((record.key != NULL && (record.key < start || record.key + record.key_len > end)) ||
-			(record.value != NULL && (record.value < start || record.value + record.value_len > end)) ||
-			(record.headers != NULL && (record.headers < start || record.headers + record.headers_len > end)))
+		if (!within(record.key, record.key_len, start, end) ||
+			!within(record.value, record.value_len, start, end) ||
+			!within(record.headers, record.headers_len, start, end))
 			*broken = "a record reaches out of the batch";
-		if ((record.key == NULL) != (record.key_len == -1) || record.key_len < -1 ||
-			(record.value == NULL) != (record.value_len == -1) || record.value_len < -1 ||
-			(record.headers == NULL) != (record.headers_len == -1) || record.headers_len < -1)
-			*broken = "null and the lengths differ";
 		if (record.offset <= offset || record.offset < reader.header.base_offset ||
 			record.offset > reader.header.last_offset)
 			*broken = "offsets are out of order or range";

@@ -36,10 +36,8 @@ sub run
 	$self->{transaction} = 0;
 	while (!$self->over)
 	{
-		$self->{id} = "$self->{number}." . ++$self->{transaction};
-		$self->{next} = 0;
-		$self->{counter_used} = 0;
-		if   ($self->chance($self->{singles})) { $self->single_statement }
+		$self->new_transaction;
+		if   ($self->chance($self->{singles})) { $self->random_statement }
 		else                                   { $self->transaction }
 		$self->nap($self->between(1, 30) / 1000) if $self->chance(0.2);
 	}
@@ -47,13 +45,29 @@ sub run
 	return;
 }
 
+# new_transaction(): its name.
+sub new_transaction
+{
+	my ($self) = @_;
+	$self->{next} = 0;
+	$self->{counter_used} = 0;
+	return $self->{id} = "$self->{number}." . ++$self->{transaction};
+}
+
+sub random_statement
+{
+	my ($self) = @_;
+	my $stream = $self->random_stream;
+	$self->single_statement($stream,
+		$self->chance(0.5) ? $self->between(0, $stream->{partitions} - 1) : 'NULL',
+		$self->chance(0.8) ? 0 : $self->between(1, 30));
+	return;
+}
+
 # One statement that is a transaction.  When its answer does not come, nobody knows.
 sub single_statement
 {
-	my ($self) = @_;
-	my $last = $self->chance(0.8) ? 0 : $self->between(1, 30);
-	my $stream = $self->random_stream;
-	my $partition = $self->chance(0.5) ? $self->between(0, $stream->{partitions} - 1) : 'NULL';
+	my ($self, $stream, $partition, $last) = @_;
 	my $length = $self->chance(0.02) ? 20000 : $self->between(0, 200);
 	$self->note('S', $self->{id}, 0, $last);
 	my $result = $self->query(
@@ -61,7 +75,7 @@ sub single_statement
 		  . "SELECT i, stream.publish('$stream->{name}', 'k' || i, payload('$self->{id}', i, 0, $length), partition => $partition) "
 		  . "FROM generate_series(0, $last) i");
 	$self->positions($stream, $result->{rows}) if !$result->{error} && !$result->{lost};
-	$self->outcome(fate($result, 'SELECT'), 0);
+	$self->outcome(fate($result), 0);
 	return;
 }
 
@@ -117,16 +131,17 @@ sub transaction
 		$self->query('ROLLBACK');
 		return $self->outcome('A', $async);
 	}
-	return $self->outcome(fate($self->query('COMMIT'), 'COMMIT'), $async);
+	return $self->outcome(fate($self->query('COMMIT')), $async);
 }
 
-# fate(RESULT, TAG): what became of the transaction that this statement ends.
+# fate(RESULT): what became of the transaction that this statement ends.
 sub fate
 {
-	my ($result, $tag) = @_;
+	my ($result) = @_;
 	return 'A' if $result->{error} && $result->{error}{severity} eq 'ERROR';
 	return 'U' if $result->{error} || $result->{lost};
-	return $result->{tag} =~ /^$tag/ ? 'C' : 'A';
+	# COMMIT of a failed transaction answers ROLLBACK
+	return $result->{tag} eq 'ROLLBACK' ? 'A' : 'C';
 }
 
 sub outcome
@@ -138,7 +153,7 @@ sub outcome
 	return;
 }
 
-# step(SQL, TOLERATED): a statement in the transaction; false when it took the
+# step(SQL): a statement in the transaction; false when it took the
 # transaction's life.
 sub step
 {

@@ -20,6 +20,7 @@ my %manners = (
 	tail       => \&tail,
 	repeatable => \&repeatable_read,
 	watermark  => \&watermark,
+	tight      => \&tight,
 	laggard    => \&laggard,
 	cursor     => \&cursor);
 
@@ -191,6 +192,18 @@ sub watermark
 		$self->query("SELECT stream.wait_for_offset('$name', '$at->{partition}:$at->{position}', '20 ms')")
 		  if $self->chance(0.3);
 	}
+	return;
+}
+
+# In a loop on the server, at the end of the log.
+sub tight
+{
+	my ($self) = @_;
+	my $at = $self->{at}[ $self->chance(0.5) ? -1 : $self->between(0, $#{ $self->{at} }) ];
+	my $result = $self->query("SELECT * FROM follow('$Publisher::streams[ $at->{stream} ]{name}', $at->{partition}, $at->{position}, "
+		  . $self->between(5, 50) . ')');
+	$self->take($at, $result->{rows}) if !$result->{error} && !$result->{lost};
+	$self->nap($self->between(0, 20) / 1000) if !@{ $result->{rows} };
 	return;
 }
 
