@@ -329,6 +329,7 @@ stream_info_if_stream(Oid table)
 	StreamInfo *info;
 	bool		found;
 	char	   *name;
+	uint64		generation;
 	MemoryContext context;
 
 	info = hash_search(info_cache, &table, HASH_FIND, NULL);
@@ -348,19 +349,16 @@ stream_info_if_stream(Oid table)
 	info->table = table;
 
 	/*
-	 * Mark it valid first: an invalidation that comes while it is being built
-	 * makes it invalid, and the loop builds it again.
+	 * An invalidation that comes while it is being built makes it be built
+	 * again; an error leaves it invalid.
 	 */
 	do
 	{
-		info->valid = true;
+		generation = stream_cache_generation;
 		if (info->context != NULL)
 			MemoryContextReset(info->context);
 		if (!read_row(info, name))
-		{
-			info->valid = false;
 			return NULL;
-		}
 		if (info->context == NULL)
 			info->context = AllocSetContextCreate(TopMemoryContext, "stream info", ALLOCSET_SMALL_SIZES);
 		context = MemoryContextSwitchTo(info->context);
@@ -368,8 +366,9 @@ stream_info_if_stream(Oid table)
 		info->partition = palloc0(info->partitions * sizeof(StreamPartitionInfo));
 		MemoryContextSwitchTo(context);
 		info->nsegments = stream_load_segments(info->stream_id, info->context, &info->segments);
-	} while (!info->valid);
+	} while (generation != stream_cache_generation);
 
+	info->valid = true;
 	return info;
 }
 

@@ -1,10 +1,11 @@
--- What the stress run works on: two streams, and tables that are written in the same
+-- What the stress run works on: three streams, and tables that are written in the same
 -- transactions as the records.
 
 CREATE EXTENSION stream;
 SELECT stream.create_stream('stress', 3);
 -- a name that must be quoted, one partition, no compression
 SELECT stream.create_stream('Stress "2"', 1, compression => 'none');
+SELECT stream.create_stream('straddled');
 
 -- One row for each transaction that publishes.
 CREATE TABLE side (transaction text PRIMARY KEY);

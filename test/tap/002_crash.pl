@@ -22,10 +22,10 @@ sub crash_under_load
 {
 	my ($crash, $test) = @_;
 
-	$load->start(1500, '', $rolls);
-	$load->wait_for_commits(40);
+	$load->start(1000, '', $rolls);
+	$load->wait_for_commits(20);
 	$node->safe_psql('postgres', 'CHECKPOINT');
-	$load->wait_for_commits(80);
+	$load->wait_for_commits(40);
 	$crash->();
 	is($load->finish, 5, "$test: all sessions were in the middle of it");
 	$node->poll_query_until('postgres', 'SELECT true') or BAIL_OUT('the server is not back');
@@ -63,7 +63,7 @@ $load->start(24);
 is($load->finish, 0, 'the sessions go on');
 is($load->complaints, '', 'the log holds everything at the end');
 log_is_sound($node, 'postgres', 'load', 'the log is sound at the end');
-cmp_ok($load->acked, '>=', 4 * (3 * 80 + 24), 'many transactions were acknowledged');
+cmp_ok($load->acked, '>=', 4 * (3 * 40 + 24), 'many transactions were acknowledged');
 cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM stream.segment_status'), '>', 3, 'over several segments');
 is($node->safe_psql('postgres', "SELECT used FROM stream.memory_status WHERE area = 'publishers'"),
 	'0', 'no publisher is left');

@@ -104,8 +104,8 @@ my $lost = 0;
 foreach my $round (1, 2)
 {
 	freeze_writers();
-	$load->start(1500);
-	$load->wait_for_commits(60);
+	$load->start(1000);
+	$load->wait_for_commits(40);
 	crash($node);
 	is($load->finish, 4, "load $round: all sessions were in the middle of it");
 	$node->start;

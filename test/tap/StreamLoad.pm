@@ -106,7 +106,7 @@ sub transaction_sql
 	}
 	elsif ($kind == 6)
 	{
-		$sql .= $publish->(300, 1);
+		$sql .= $publish->(100, 1);
 	}
 	else
 	{

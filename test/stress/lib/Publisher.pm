@@ -18,7 +18,9 @@ use parent 'Worker';
 
 our @streams = (
 	{ name => 'stress', partitions => 3, face => 'streams.stress' },
-	{ name => 'Stress "2"', partitions => 1, face => 'streams."Stress ""2"""' });
+	{ name => 'Stress "2"', partitions => 1, face => 'streams."Stress ""2"""' },
+	# of Straddler.pm alone
+	{ name => 'straddled', partitions => 1, face => 'streams.straddled' });
 
 sub on_connect
 {
@@ -307,7 +309,7 @@ sub publish
 sub positions
 {
 	my ($self, $stream, $rows) = @_;
-	my $index = $stream == $streams[0] ? 0 : 1;
+	my ($index) = grep { $streams[$_] == $stream } 0 .. $#streams;
 	foreach (@$rows)
 	{
 		my ($partition, $offset) = split /:/, $_->[1];

@@ -199,11 +199,11 @@ sub watermark
 sub tight
 {
 	my ($self) = @_;
-	my $at = $self->{at}[ $self->chance(0.5) ? -1 : $self->between(0, $#{ $self->{at} }) ];
+	my $at = $self->{at}[ $self->chance(0.8) ? -1 : $self->between(0, $#{ $self->{at} }) ];
 	my $result = $self->query("SELECT * FROM follow('$Publisher::streams[ $at->{stream} ]{name}', $at->{partition}, $at->{position}, "
 		  . $self->between(5, 50) . ')');
 	$self->take($at, $result->{rows}) if !$result->{error} && !$result->{lost};
-	$self->nap($self->between(0, 20) / 1000) if !@{ $result->{rows} };
+	$self->nap($self->between(0, 5) / 1000);
 	return;
 }
 
