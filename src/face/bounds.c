@@ -22,6 +22,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "utils/array.h"
+#include "utils/date.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -99,7 +100,7 @@ stream_match_condition(PlannerInfo *root, RelOptInfo *rel, Expr *clause, StreamF
 		type = get_element_type(type);
 	if (condition->attnum == Anum_record_published_at)
 	{
-		if (type != TIMESTAMPTZOID)
+		if (type != TIMESTAMPTZOID && type != TIMESTAMPOID && type != DATEOID)
 			return false;
 		family = lookup_type_cache(TIMESTAMPTZOID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 	}
@@ -150,11 +151,23 @@ stream_condition_values(List *conditions)
 	return result;
 }
 
+/*
+ * bound_value turns a value into a number: a time in the session's time zone, as
+ * the comparison operators do.  What no timestamp can be becomes infinite.
+ */
 static int64
-integer_value(Datum value, Oid type)
+bound_value(Datum value, Oid type)
 {
+	int			overflow;
+
 	switch (type)
 	{
+		case TIMESTAMPTZOID:
+			return DatumGetTimestampTz(value);
+		case TIMESTAMPOID:
+			return timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value), &overflow);
+		case DATEOID:
+			return date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow);
 		case INT2OID:
 			return DatumGetInt16(value);
 		case INT4OID:
@@ -224,7 +237,7 @@ narrow_by_array(StreamFaceBounds *bounds, int attnum, Oid array_type, Datum valu
 
 		if (nulls[i])
 			continue;
-		element = type == TIMESTAMPTZOID ? DatumGetTimestampTz(elements[i]) : integer_value(elements[i], type);
+		element = bound_value(elements[i], type);
 		smallest = Min(smallest, element);
 		largest = Max(largest, element);
 		if (element >= 0 && element < partitions)
@@ -298,8 +311,7 @@ stream_compute_bounds(StreamFaceBounds *bounds, List *described, List *value_sta
 		if (is_array)
 			narrow_by_array(bounds, attnum, type, value, first, last, partitions);
 		else
-			narrow_range(first, last, strategy,
-						 type == TIMESTAMPTZOID ? DatumGetTimestampTz(value) : integer_value(value, type));
+			narrow_range(first, last, strategy, bound_value(value, type));
 	}
 	bounds->empty = first_partition > last_partition ||
 		bounds->first_offset > bounds->last_offset ||

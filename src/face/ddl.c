@@ -12,13 +12,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
 #include "catalog/tables.h"
 #include "commands/extension.h"
+#include "common/hashfn.h"
 #include "compat.h"
 #include "log/forget.h"
 #include "log/reserve.h"
@@ -27,6 +26,7 @@
 #include "log/value.h"
 #include "miscadmin.h"
 #include "shmem.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -45,15 +45,21 @@ text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
 	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
 }
 
-/* check_create refuses a user without the right to create streams, and a name in use. */
+/*
+ * check_create refuses a user without the right to create streams, and a name in
+ * use, also by somebody who creates a stream of that name at the same time.
+ */
 static void
 check_create(const char *name)
 {
 	Oid			nspid = get_namespace_oid(STREAM_TABLE_SCHEMA, false);
 	AclResult	result = stream_namespace_aclcheck(nspid, GetUserId(), ACL_CREATE);
+	uint16		hash = (uint16) hash_bytes((const unsigned char *) name, strlen(name));
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_SCHEMA, STREAM_TABLE_SCHEMA);
+	/* zero would be the schema itself */
+	LockDatabaseObject(NamespaceRelationId, nspid, Max(hash, 1), ExclusiveLock);
 	if (OidIsValid(get_relname_relid(name, nspid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -167,6 +173,7 @@ stream_alter_stream(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 	{
 		stream_set_compression(info->stream_id, text_to_cstring(PG_GETARG_TEXT_PP(2)));
+		CommandCounterIncrement();
 		stream_invalidate(table);
 	}
 	PG_RETURN_VOID();
@@ -177,8 +184,8 @@ Datum
 stream_drop_stream(PG_FUNCTION_ARGS)
 {
 	char	   *name;
+	char	   *sql;
 	Oid			table;
-	ObjectAddress address;
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly("drop_stream()");
@@ -188,7 +195,9 @@ stream_drop_stream(PG_FUNCTION_ARGS)
 	/* waits for publishers and readers; nothing else of the stream is locked yet */
 	table = stream_table_for_owner(name, AccessExclusiveLock);
 	(void) stream_info(table);
-	ObjectAddressSet(address, RelationRelationId, table);
-	performDeletion(&address, DROP_RESTRICT, 0);
+	/* as a command, so that event triggers see it */
+	sql = psprintf("DROP FOREIGN TABLE %s", quote_qualified_identifier(STREAM_TABLE_SCHEMA, name));
+	stream_execute(sql, InvalidOid);
+	pfree(sql);
 	PG_RETURN_VOID();
 }

@@ -11,7 +11,7 @@
  *		and at commit the shared state.  A restore from a dump loses the
  *		dependencies, so what is left by name is dropped here as well.
  *	RENAME: the stream has the new name.
- *	SET SCHEMA, and any change of the columns' names and types: refused.
+ *	SET SCHEMA, a new name for the schema, and any change of the columns' names and types: refused.
  *	OWNER, GRANT, defaults, triggers, statistics: the table's own affair.
  *
  *-------------------------------------------------------------------------
@@ -29,6 +29,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
 #include "catalog/tables.h"
@@ -220,6 +221,34 @@ column_altered(Oid table, AttrNumber attnum)
 		refuse_column_change(info);
 }
 
+/* schema_altered refuses to rename the extension's schemas: they are found by name. */
+static void
+schema_altered(Oid schema)
+{
+	const char *before = get_namespace_name(schema);
+	Relation	rel;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (before == NULL || !OidIsValid(get_extension_oid(STREAM_EXTENSION, true)) ||
+		(strcmp(before, STREAM_SCHEMA) != 0 && strcmp(before, STREAM_TABLE_SCHEMA) != 0 &&
+		 strcmp(before, STREAM_INTERNAL_SCHEMA) != 0))
+		return;
+	rel = table_open(NamespaceRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_namespace_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(schema));
+	scan = systable_beginscan(rel, NamespaceOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) &&
+		strcmp(NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname), before) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot rename schema \"%s\"", before),
+				 errdetail("The extension \"%s\" finds its objects by this name.", STREAM_EXTENSION)));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
 static void
 object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
 {
@@ -240,6 +269,8 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 				 (info = stream_of_table(object_id)) != NULL)
 			refuse_column_change(info);
 	}
+	else if (access == OAT_POST_ALTER && class_id == NamespaceRelationId)
+		schema_altered(object_id);
 	else if (access == OAT_DROP && class_id == DatabaseRelationId)
 		stream_forget_if_committed(object_id, 0);
 	else if (access == OAT_DROP && class_id == ExtensionRelationId &&

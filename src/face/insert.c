@@ -51,20 +51,27 @@ is_updatable(Relation rel)
 
 /*
  * is_being_restored says whether the stream is not whole: pg_restore creates
- * the foreign table first, then loads data, and creates indexes last.
+ * the foreign table first, then loads data, in any order, and creates a
+ * segment's index when it has loaded that.
  */
 static bool
 is_being_restored(Oid table)
 {
 	StreamInfo *info = stream_info_if_stream(table);
-	char		name[NAMEDATALEN];
-	Oid			relid;
 
 	if (info == NULL || info->nsegments == 0)
 		return true;
-	stream_segment_table_name(name, info->stream_id, info->segments[info->nsegments - 1].segment_no);
-	relid = stream_internal_relation(name, true);
-	return !OidIsValid(relid) || !stream_has_index(relid);
+	for (int i = 0; i < info->nsegments; i++)
+	{
+		char		name[NAMEDATALEN];
+		Oid			relid;
+
+		stream_segment_table_name(name, info->stream_id, info->segments[i].segment_no);
+		relid = stream_internal_relation(name, true);
+		if (!OidIsValid(relid) || !stream_has_index(relid))
+			return true;
+	}
+	return false;
 }
 
 static FaceInsert *
@@ -106,8 +113,11 @@ begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	FaceInsert *insert = begin_insert(mtstate, rinfo);
 	TriggerDesc *triggers = rinfo->ri_TrigDesc;
 
+	/* what a trigger publishes is to have its place among the rows */
 	insert->gather = STREAM_COPY_ONE_ROW && mtstate->ps.plan == NULL && rinfo->ri_returningList == NIL &&
-		!(triggers != NULL && (triggers->trig_insert_after_row || triggers->trig_insert_new_table));
+		!(triggers != NULL && (triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
+							   triggers->trig_insert_before_statement ||
+							   triggers->trig_insert_after_statement || triggers->trig_insert_new_table));
 }
 
 /*
@@ -118,26 +128,13 @@ begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 static bool
 is_in_log(FaceInsert *insert, TupleTableSlot *slot)
 {
-	StreamInfo *info;
-	StreamReader reader;
-	StreamRecord record;
-	int32		partition;
-	int64		offset;
-	bool		found;
-
 	if (insert->target == NULL)
 		return true;
 	if (slot->tts_isnull[Anum_record_partition - 1])
 		return false;
-	partition = DatumGetInt32(slot->tts_values[Anum_record_partition - 1]);
-	offset = DatumGetInt64(slot->tts_values[Anum_record_offset - 1]);
-	info = stream_info(insert->table);
-	if (partition < 0 || partition >= info->partitions || offset < 0)
-		return false;
-	stream_reader_begin(&reader, insert->table, partition, offset, NULL);
-	found = stream_reader_next(&reader, &record) && record.offset == offset;
-	stream_reader_end(&reader);
-	return found;
+	return stream_has_record(insert->table,
+							 DatumGetInt32(slot->tts_values[Anum_record_partition - 1]),
+							 DatumGetInt64(slot->tts_values[Anum_record_offset - 1]));
 }
 
 /* set_part makes a part of a record of a column. */

@@ -320,15 +320,17 @@ stream_face_paths(PlannerInfo *root, RelOptInfo *rel, Oid table)
 	add_parameterized_paths(root, rel, plan);
 }
 
-/* wanted_columns collects the columns that a scan has to deliver, as in value.h. */
+/*
+ * wanted_columns collects the columns that a scan has to deliver, as in value.h.
+ * The plan's target list says nothing: it may be that of the whole table.
+ */
 static int
-wanted_columns(RelOptInfo *rel, List *tlist, List *clauses)
+wanted_columns(RelOptInfo *rel, List *clauses)
 {
 	Bitmapset  *attrs = NULL;
 	int			wanted = 0;
 	int			member = -1;
 
-	pull_varattnos((Node *) tlist, rel->relid, &attrs);
 	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
 	pull_varattnos((Node *) clauses, rel->relid, &attrs);
 	while ((member = bms_next_member(attrs, member)) >= 0)
@@ -377,7 +379,7 @@ stream_face_plan(PlannerInfo *root, RelOptInfo *rel, Oid table, ForeignPath *pat
 			conditions = lappend(conditions, condition);
 	}
 	private = list_make4(stream_conditions_to_list(conditions),
-						 makeInteger(wanted_columns(rel, tlist, clauses)),
+						 makeInteger(wanted_columns(rel, clauses)),
 						 makeInteger(0), makeInteger(0));
 	return make_foreignscan(tlist, clauses, rel->relid, stream_condition_values(conditions), private,
 							NIL, NIL, outer_plan);

@@ -35,6 +35,7 @@ typedef struct FaceScan
 	StreamFaceBounds bounds;
 	int32		partition;		/* being read; -1: none yet */
 	bool		reading;		/* reader is in use */
+	int64	   *limits;			/* each partition's watermark at its first scan; 0: none yet */
 	StreamReader reader;
 	StreamRecordDatums copies;
 	int64		batches_read;	/* by readers that have ended */
@@ -62,6 +63,7 @@ begin_scan(ForeignScanState *node, int eflags)
 		scan->partitions = stream_info(scan->table)->partitions;
 	else
 		scan->partitions = stream_face_info(node->ss.ss_currentRelation)->partitions;
+	scan->limits = palloc0_array(int64, scan->partitions);
 	scan->value_states = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	scan->context = AllocSetContextCreate(CurrentMemoryContext, "stream scan", ALLOCSET_DEFAULT_SIZES);
 	scan->bounds_context = AllocSetContextCreate(CurrentMemoryContext, "stream scan bounds", ALLOCSET_SMALL_SIZES);
@@ -105,6 +107,10 @@ begin_reader(ForeignScanState *node, FaceScan *scan)
 	if (scan->bounds.first_offset > 0)
 		from = Max(from, scan->bounds.first_offset);
 	stream_reader_begin(&scan->reader, scan->table, scan->partition, from, node->ss.ps.state->es_snapshot);
+	/* one statement sees one state of the log, however often it scans */
+	if (scan->limits[scan->partition] == 0)
+		scan->limits[scan->partition] = scan->reader.limit;
+	scan->reader.limit = Min(scan->reader.limit, scan->limits[scan->partition]);
 	if (scan->bounds.last_offset < scan->reader.limit)
 		scan->reader.limit = scan->bounds.last_offset == PG_INT64_MAX ? PG_INT64_MAX : scan->bounds.last_offset + 1;
 	scan->reading = true;

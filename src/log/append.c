@@ -161,12 +161,13 @@ stream_target_of_table(Oid table)
 		target->stream_id = info->stream_id;
 		target->partitions = info->partitions;
 		target->value_type = info->value_type;
-		target->name = info->name;
-		target->name_len = strlen(NameStr(info->name));
 		target->next = publishing->targets;
 		publishing->targets = target;
 	}
+	/* these can change within the transaction */
 	target->compression = info->compression;
+	target->name = info->name;
+	target->name_len = strlen(NameStr(info->name));
 	if (target->lock_subid == InvalidSubTransactionId)
 		target->lock_subid = GetCurrentSubTransactionId();
 	return target;

@@ -97,12 +97,25 @@ stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset)
 	return from_offset;
 }
 
-/* open_segment opens a segment for the reader; false: it has just gone. */
+/*
+ * open_segment opens a segment for the reader; false: it has just gone.  When
+ * the catalog still has it, its table has been dropped behind our back.
+ */
 static bool
 open_segment(StreamReader *reader, int32 segment_no)
 {
 	if (!stream_segment_open(&reader->segment, reader->stream_id, segment_no, AccessShareLock, true))
+	{
+		StreamInfo *info = stream_info(reader->table);
+
+		for (int i = 0; i < info->nsegments; i++)
+			if (info->segments[i].segment_no == segment_no)
+				ereport(ERROR,
+						(errcode(ERRCODE_DATA_CORRUPTED),
+						 errmsg("table of segment %d of stream \"%s\" is missing", segment_no, NameStr(info->name)),
+						 errhint("When a restore is under way, let it finish first.")));
 		return false;
+	}
 	reader->segment_no = segment_no;
 	reader->segment_open = true;
 	return true;
@@ -162,10 +175,7 @@ stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from
 			return;
 		}
 		if (!open_segment(reader, segment_no))
-		{
-			AcceptInvalidationMessages();
 			continue;
-		}
 		/* having the lock, ask again whether it is the one */
 		if (next_segment(stream_info(table), partition, reader->position, 0) != segment_no)
 		{
@@ -211,8 +221,13 @@ next_row(StreamReader *reader)
 		} while (!open_segment(reader, segment_no));
 		begin_scan(reader);
 	}
-	return reader->own == NULL ||
-		table_tuple_satisfies_snapshot(reader->segment.rel, reader->scan.slot, reader->own);
+	if (reader->own != NULL &&
+		!table_tuple_satisfies_snapshot(reader->segment.rel, reader->scan.slot, reader->own))
+	{
+		reader->unseen = true;
+		return false;
+	}
+	return true;
 }
 
 /* enter_batch opens the batch of the current row. */

@@ -24,6 +24,7 @@ typedef struct StreamReader
 	int32		segment_no;		/* being read, or read last */
 	bool		segment_open;
 	bool		finished;
+	bool		unseen;			/* finished at a batch newer than own */
 	StreamSegmentTable segment;
 	StreamBatchScan scan;
 	struct varlena *detoasted;	/* the batch, when it is not in the scan's slot */

@@ -149,6 +149,8 @@ stream_offset_at(PG_FUNCTION_ARGS)
 		found = record.timestamp >= at;
 	if (found)
 		result = record.offset;
+	else if (reader.unseen)
+		result = reader.position;	/* who begins here misses nothing */
 	else if (reader.limit != PG_INT64_MAX)
 		result = reader.limit;
 	else

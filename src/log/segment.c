@@ -56,9 +56,9 @@ PG_FUNCTION_INFO_V1(stream_roll_segment);
 
 /*
  * stream_depend_on_table makes a segment or sequence go with its stream's
- * foreign table, however that is dropped.  It depends on the table's row type,
- * which goes with the table: pg_dump would take a sequence that depends on a
- * table for the default of a column.
+ * foreign table, however that is dropped, and not be dropped without it.  It
+ * depends on the table's row type, which goes with the table: pg_dump would take
+ * a sequence that depends on a table for the default of a column.
  */
 void
 stream_depend_on_table(Oid relid, Oid table)
@@ -68,7 +68,7 @@ stream_depend_on_table(Oid relid, Oid table)
 
 	ObjectAddressSet(object, RelationRelationId, relid);
 	ObjectAddressSet(type, TypeRelationId, get_rel_type_id(table));
-	recordDependencyOn(&object, &type, DEPENDENCY_AUTO);
+	recordDependencyOn(&object, &type, DEPENDENCY_INTERNAL);
 }
 
 /* stream_depends_on_table says whether it does; after a restore it does not. */
@@ -261,54 +261,32 @@ create_next_segment(Oid table)
 	return newest;
 }
 
-/* Locks of the session, which outlive the transactions of a roll. */
-typedef struct RollLocks
-{
-	LOCKTAG		extension;
-	LOCKTAG		table;
-	LOCKTAG		roll;
-	bool		has_extension;
-	bool		has_table;
-	bool		has_roll;
-} RollLocks;
-
-static void
-lock_for_session(LOCKTAG *tag, LOCKMODE mode, volatile bool *has)
-{
-	(void) LockAcquire(tag, mode, true, false);
-	*has = true;
-	AcceptInvalidationMessages();
-}
-
-static void
-unlock_for_session(LOCKTAG *tag, LOCKMODE mode, volatile bool *has)
-{
-	if (*has)
-		(void) LockRelease(tag, mode, true);
-	*has = false;
-}
-
 /*
- * roll makes the three steps.  The extension is locked first, as everywhere,
- * and to the end: DROP EXTENSION holds that lock when it wants the others.
+ * roll makes the three steps.  Its locks are the session's, as they outlive
+ * transactions; after an error, the abort releases them.  The extension is locked
+ * first, as everywhere, and to the end: DROP EXTENSION holds that lock when it
+ * wants the others.
  */
 static void
-roll(const char *name, volatile RollLocks *held)
+roll(const char *name)
 {
-	RollLocks  *locks = unvolatize(RollLocks *, held);
 	Oid			extension = get_extension_oid(STREAM_EXTENSION, false);
+	LOCKTAG		extension_lock;
+	LOCKTAG		table_lock;
+	LOCKTAG		roll_lock;
 	Oid			table;
 	int32		stream_id;
 	int32		newest;
 
-	SET_LOCKTAG_OBJECT(locks->extension, MyDatabaseId, ExtensionRelationId, extension, 0);
-	lock_for_session(&locks->extension, AccessShareLock, &held->has_extension);
+	SET_LOCKTAG_OBJECT(extension_lock, MyDatabaseId, ExtensionRelationId, extension, 0);
+	(void) LockAcquire(&extension_lock, AccessShareLock, true, false);
 	stream_lock_extension();
 	table = stream_table_for_owner(name, AccessShareLock);
-	SET_LOCKTAG_RELATION(locks->table, MyDatabaseId, table);
-	lock_for_session(&locks->table, AccessShareLock, &held->has_table);
-	SET_LOCKTAG_OBJECT(locks->roll, MyDatabaseId, ForeignTableRelationId, table, 0);
-	lock_for_session(&locks->roll, ExclusiveLock, &held->has_roll);
+	SET_LOCKTAG_RELATION(table_lock, MyDatabaseId, table);
+	(void) LockAcquire(&table_lock, AccessShareLock, true, false);
+	SET_LOCKTAG_OBJECT(roll_lock, MyDatabaseId, ForeignTableRelationId, table, 0);
+	(void) LockAcquire(&roll_lock, ExclusiveLock, true, false);
+	AcceptInvalidationMessages();
 
 	stream_id = stream_info(table)->stream_id;
 	stream_progress_begin("roll_segment", stream_id);
@@ -319,6 +297,10 @@ roll(const char *name, volatile RollLocks *held)
 	stream_seal_segments(table);
 	SPI_commit();
 	stream_progress_end();
+
+	(void) LockRelease(&roll_lock, ExclusiveLock, true);
+	(void) LockRelease(&table_lock, AccessShareLock, true);
+	(void) LockRelease(&extension_lock, AccessShareLock, true);
 }
 
 /*
@@ -327,10 +309,6 @@ roll(const char *name, volatile RollLocks *held)
 Datum
 stream_roll_segment(PG_FUNCTION_ARGS)
 {
-	volatile RollLocks held = {0};
-	RollLocks  *locks = unvolatize(RollLocks *, &held);
-	char	   *name;
-
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -347,19 +325,7 @@ stream_roll_segment(PG_FUNCTION_ARGS)
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	/* in the procedure's memory, which outlives the transactions */
-	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	PG_TRY();
-	{
-		roll(name, &held);
-	}
-	PG_FINALLY();
-	{
-		/* session locks survive an abort */
-		unlock_for_session(&locks->roll, ExclusiveLock, &held.has_roll);
-		unlock_for_session(&locks->table, AccessShareLock, &held.has_table);
-		unlock_for_session(&locks->extension, AccessShareLock, &held.has_extension);
-	}
-	PG_END_TRY();
+	roll(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	SPI_finish();
 	return (Datum) 0;
 }

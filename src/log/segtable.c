@@ -435,3 +435,52 @@ stream_log_end(StreamInfo *info, int32 partition, TimestampTz *last_timestamp)
 		*last_timestamp = timestamp;
 	return end;
 }
+
+/*
+ * stream_has_record says whether a committed record with that offset is stored,
+ * in whichever segment.  It needs nothing but the segments: a restore may not
+ * have come to the rest.
+ */
+bool
+stream_has_record(Oid table, int32 partition, int64 offset)
+{
+	StreamInfo *info = stream_info(table);
+	int32		stream_id = info->stream_id;
+	int			n = info->nsegments;
+	int32	   *segments = palloc_array(int32, n);
+	bool		found = false;
+
+	for (int i = 0; i < n; i++)
+		segments[i] = info->segments[i].segment_no;
+	for (int i = 0; i < n && !found; i++)
+	{
+		StreamSegmentTable segment;
+		StreamBatchScan scan;
+		Snapshot	snapshot;
+
+		if (!stream_segment_open(&segment, stream_id, segments[i], AccessShareLock, true))
+			continue;
+		snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
+		stream_batch_scan_begin(&scan, &segment, snapshot, partition, offset, ForwardScanDirection);
+		if (stream_batch_scan_next(&scan))
+		{
+			struct varlena *stored = (struct varlena *) DatumGetPointer(stream_batch_scan_batch(&scan));
+			struct varlena *batch = pg_detoast_datum_packed(stored);
+			StreamBatchReader reader = {0};
+			StreamRecord record;
+
+			stream_open_batch(&reader, batch, RelationGetRelationName(segment.rel), partition,
+							  stream_batch_scan_last_offset(&scan));
+			while (!found && stream_batch_next(&reader, &record) == STREAM_BATCH_OK)
+				found = record.offset == offset;
+			stream_batch_reader_free(&reader);
+			if (batch != stored)
+				pfree(batch);
+		}
+		stream_batch_scan_end(&scan);
+		UnregisterSnapshot(snapshot);
+		stream_segment_close(&segment, false);
+	}
+	pfree(segments);
+	return found;
+}

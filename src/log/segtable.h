@@ -75,6 +75,7 @@ extern stream_noreturn void stream_batch_damaged(StreamBatchStatus status, const
 
 extern bool stream_last_batch(StreamSegmentTable *table, Snapshot snapshot, int32 partition,
 							  int64 *last_offset, TimestampTz *timestamp);
+extern bool stream_has_record(Oid table, int32 partition, int64 offset);
 extern int64 stream_log_end(StreamInfo *info, int32 partition, TimestampTz *last_timestamp);
 
 #endif							/* STREAM_SEGTABLE_H */

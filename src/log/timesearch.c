@@ -56,17 +56,18 @@ stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at)
 		StreamBatchHeader header;
 		Snapshot	snapshot;
 		StreamBatchScan scan;
-		int64		low = -1;
+		int64		begin = -1;		/* of the batch at low */
 
 		if (!stream_segment_open(&segment, stream_id, segments[i], AccessShareLock, true))
 			continue;
 		snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
 		if (first_header(&segment, snapshot, partition, 0, &header) && header.base_timestamp < at)
 		{
+			int64		low = header.base_offset;
 			int64		high;
 
 			/* the batch at low begins before that time, the one at high does not */
-			low = header.base_offset;
+			begin = low;
 			stream_batch_scan_begin(&scan, &segment, snapshot, partition, 0, BackwardScanDirection);
 			high = stream_batch_scan_next(&scan) ? stream_batch_scan_last_offset(&scan) + 1 : low + 1;
 			stream_batch_scan_end(&scan);
@@ -77,15 +78,18 @@ stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at)
 				CHECK_FOR_INTERRUPTS();
 				if (first_header(&segment, snapshot, partition, middle, &header) &&
 					header.base_timestamp < at)
-					low = Max(middle, header.base_offset);
+				{
+					begin = header.base_offset;
+					low = Max(middle, begin);
+				}
 				else
 					high = middle;
 			}
 		}
 		UnregisterSnapshot(snapshot);
 		stream_segment_close(&segment, false);
-		if (low >= 0)
-			return low;
+		if (begin >= 0)
+			return begin;
 	}
 	return -1;
 }

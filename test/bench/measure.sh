@@ -53,7 +53,7 @@ server_version() {
 # repeat, but little in the text.
 make_source() {
 	say "making $RECORDS source records"
-	sql "CREATE EXTENSION stream" "CREATE EXTENSION pg_prewarm" "
+	sql "CREATE EXTENSION stream" "
 		SELECT setseed(0.5)" "
 		CREATE UNLOGGED TABLE src AS
 		SELECT 'c' || (random() * 9999)::int AS key,
@@ -82,9 +82,9 @@ make_source() {
 }
 
 prewarm_source() {
-	sql "SELECT count(pg_prewarm(oid)) FROM pg_class
-		WHERE oid IN ('src'::regclass, to_regclass('src_batch'),
-			(SELECT reltoastrelid FROM pg_class WHERE oid = to_regclass('src_batch')))" >/dev/null
+	sql "SELECT sum(octet_length(key) + pg_column_size(value)) FROM src" >/dev/null
+	[ -z "$(sql "SELECT to_regclass('src_batch')")" ] ||
+		sql "SELECT sum(cardinality(keys) + cardinality(record_values)) FROM src_batch" >/dev/null
 }
 
 # new_table NAME, new_stream NAME: an empty one, in place of the one before.
@@ -239,12 +239,19 @@ measure_read_cold() {
 # cool_down restarts the server with nothing of its files in memory.  What lies below
 # the operating system, such as a disk's or a hypervisor's cache, it cannot reach.
 cool_down() {
+	local resident
 	cluster_stop
 	if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
 		COLD_METHOD="/proc/sys/vm/drop_caches"
 	else
 		COLD_METHOD="posix_fadvise on each file"
-		find "$DATA_DIR" -type f -size +0 -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
+		find "$DATA_DIR/base" -type f -size +0 \
+			-exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
+	fi
+	if command -v fincore >/dev/null; then
+		resident=$(find "$DATA_DIR/base" -type f -size +0 -exec fincore -b -n -o RES {} + |
+			awk '{ sum += $1 } END { printf "%d", sum / 1000000 }')
+		[ "$resident" -lt 5 ] || COLD_METHOD+=", but $resident MB stayed in memory"
 	fi
 	cluster_up
 	sql "${PLAIN_READ/log/tiny}" "${STREAM_READ/\'log\'/\'tiny\'}" >/dev/null
@@ -258,7 +265,7 @@ TX_EMIT="SELECT pg_logical_emit_message(true, 'bench', :value::text);"
 tx_rate() {
 	local output
 	echo "$1" >"$WORK/tx.sql"
-	output=$(pgbench -n -M prepared -c $TX_CLIENTS -j 2 -T "$TX_SECONDS" -f "$WORK/tx.sql" \
+	output=$(pgbench -n -M prepared -c $TX_CLIENTS -j "$THREADS" -T "$TX_SECONDS" -f "$WORK/tx.sql" \
 		-D key=c4711 -D value="$TX_VALUE" 2>"$WORK/pgbench.log") ||
 		{ cat "$WORK/pgbench.log" >&2; die "pgbench failed"; }
 	tps=$(sed -n 's/^tps = \([0-9.]*\).*/\1/p' <<<"$output")
@@ -300,7 +307,7 @@ sessions_rate() {
 		\\set behind (:client_id + 1) * $SOURCE_PAGES / $1
 		$2 WHERE ctid >= format('(%s,0)', :first)::tid AND ctid < format('(%s,0)', :behind)::tid;
 	EOT
-	output=$(pgbench -n -c "$1" -j 2 -t 1 -f "$WORK/sessions.sql" 2>"$WORK/pgbench.log") ||
+	output=$(pgbench -n -c "$1" -j "$THREADS" -t 1 -f "$WORK/sessions.sql" 2>"$WORK/pgbench.log") ||
 		{ cat "$WORK/pgbench.log" >&2; die "pgbench failed"; }
 	tps=$(sed -n 's/^tps = \([0-9.]*\).*/\1/p' <<<"$output")
 	rate=$(calc "$RECORDS / ($1 / $tps) / 1000")

@@ -59,7 +59,8 @@ $$;
 
 -- Reads again and again until there is something, or some time has passed.  Each turn is a
 -- statement with a snapshot of its own, and hardly anything else, so that it is likely to
--- be in the middle of reading when a publisher commits.
+-- be in the middle of reading when a publisher commits; to make that likelier still, it
+-- begins a little before the offset.
 CREATE FUNCTION follow(stream text, partition int, from_offset bigint, ms int)
     RETURNS TABLE (record_offset bigint, record text, doomed text, side boolean, intact boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -69,7 +70,8 @@ BEGIN
     LOOP
         RETURN QUERY SELECT r.record_offset, coalesce(value, headers)->>'i', coalesce(value, headers)->>'d',
                 EXISTS (SELECT FROM side s WHERE s.transaction = substring(coalesce(value, headers)->>'i' FROM '^\d+\.\d+')), true
-            FROM stream.read(follow.stream, follow.partition, follow.from_offset, 2000, NULL) r;
+            FROM stream.read(follow.stream, follow.partition, greatest(follow.from_offset - 2, 0), 2000, NULL) r
+            WHERE r.record_offset >= follow.from_offset;
         EXIT WHEN FOUND OR clock_timestamp() > until;
     END LOOP;
 END

@@ -18,6 +18,8 @@ my $node = new_node('preload');
 $node->safe_psql(
 	'postgres', q{
 	SELECT stream.create_stream('kept', 2);
+	SELECT stream.create_stream('dropped', 2);
+	SELECT stream.publish('dropped', 'a', '{"n": 1}'::jsonb);
 	SELECT stream.publish('kept', 'a', '{"n": 1}'::jsonb);
 });
 my $before = records($node, 'postgres', 'kept');
@@ -65,7 +67,8 @@ preload('');
 
 my @calls = calls();
 cmp_ok(scalar @calls, '>', 10, 'there are functions to call');
-my @views = split /\n/, $node->safe_psql('postgres',
+my @views = split /\n/,
+  $node->safe_psql('postgres',
 	q{SELECT oid::regclass FROM pg_class WHERE relkind = 'v' AND relnamespace = 'stream'::regnamespace});
 my @uses = (
 	q{SELECT * FROM streams.kept},
@@ -76,19 +79,29 @@ is($node->safe_psql('postgres', q{SELECT stream.offset_of('3:1042')}), '1042', '
 
 # Loaded later, the library cannot get what it needs.
 errors_are(
-	$node, 'postgres', '55000',
-	[ map { "LOAD 'stream'\\; $_" } q{SELECT stream.publish('kept', 'b', '{"n": 2}'::jsonb)}, q{SELECT * FROM stream.read('kept', 0)} ],
+	$node,
+	'postgres',
+	'55000',
+	[
+		map { "LOAD 'stream'\\; $_" } q{SELECT stream.publish('kept', 'b', '{"n": 2}'::jsonb)},
+		q{SELECT * FROM stream.read('kept', 0)}
+	],
 	'', %missing);
 $node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libraries = 'stream'});
-error_is($node, 'postgres', q{SELECT * FROM stream.read('kept', 0)}, '55000', 'session_preload_libraries', %missing);
+error_is($node, 'postgres', q{SELECT * FROM stream.read('kept', 0)},
+	'55000', 'session_preload_libraries', %missing);
 $node->safe_psql('postgres', q{ALTER DATABASE postgres RESET session_preload_libraries});
 
 # The extension itself can be created, and dropped.
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION stream');
-error_is($node, 'other', q{SELECT stream.create_stream('s')}, '55000', 'create_stream in a new extension', %missing);
+error_is($node, 'other', q{SELECT stream.create_stream('s')},
+	'55000', 'create_stream in a new extension', %missing);
 $node->safe_psql('other', 'DROP EXTENSION stream');
 $node->safe_psql('other', 'CREATE EXTENSION stream');
+
+# Nobody can keep an owner from dropping a foreign table now.
+$node->safe_psql('postgres', 'DROP FOREIGN TABLE streams.dropped');
 
 preload('stream');
 
@@ -97,7 +110,14 @@ like($node->safe_psql('postgres', q{SELECT stream.publish('kept', 'a', '{"n": 2}
 	qr/^\d:\d+$/, 'and publishing goes on');
 log_is_sound($node, 'postgres', 'kept', 'the log is sound');
 is( $node->safe_psql('other', q{SELECT stream.create_stream('s'); SELECT stream.publish('s', NULL, '{}'::jsonb)}),
-	"\n0:0", 'an extension created without the library works with it');
+	"\n0:0",
+	'an extension created without the library works with it');
+
+is($node->safe_psql('postgres', 'SELECT stream FROM stream.stream_status'),
+	'kept', 'a stream whose table was dropped has gone');
+error_is($node, 'postgres',
+	q{SELECT stream.create_stream('dropped'); SELECT stream.publish('dropped', 'a', '{}'::jsonb)},
+	'00000', 'its name is free');
 
 $node->stop;
 done_testing();

@@ -64,7 +64,8 @@ is($load->finish, 0, 'the sessions go on');
 is($load->complaints, '', 'the log holds everything at the end');
 log_is_sound($node, 'postgres', 'load', 'the log is sound at the end');
 cmp_ok($load->acked, '>=', 4 * (3 * 40 + 24), 'many transactions were acknowledged');
-cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM stream.segment_status'), '>', 3, 'over several segments');
+cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM stream.segment_status'), '>', 3,
+	'over several segments');
 is($node->safe_psql('postgres', "SELECT used FROM stream.memory_status WHERE area = 'publishers'"),
 	'0', 'no publisher is left');
 

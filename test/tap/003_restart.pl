@@ -76,9 +76,13 @@ foreach my $mode ('fast', 'immediate')
 	is(sql(qq{SELECT count(*) FROM stream.read('$stream', 0, 8)}),
 		'0', "$mode: reading behind the rolled-back tail is no error");
 	is(sql(qq{SELECT count(*) FROM stream.read('$stream', 0, 6)}), '0', "$mode: nor is reading within it");
-	error_is($node, 'postgres', qq{SELECT * FROM stream.read('$stream', 0, 1000000)},
-		'22003', "$mode: reading at what was never issued is", message => qr/beyond the log end/);
-	is(sql(qq{SELECT stream.wait_for_offset('$stream', '0:7', '0 s')}), 'f', "$mode: the watermark is not past the tail");
+	error_is(
+		$node, 'postgres', qq{SELECT * FROM stream.read('$stream', 0, 1000000)},
+		'22003',
+		"$mode: reading at what was never issued is",
+		message => qr/beyond the log end/);
+	is(sql(qq{SELECT stream.wait_for_offset('$stream', '0:7', '0 s')}),
+		'f', "$mode: the watermark is not past the tail");
 	is(sql(qq{SELECT stream.offset_at('$stream', 0, 'infinity')}), '5', "$mode: offset_at ends at the log's end");
 
 	my $offset = publish($stream, 0);
@@ -87,9 +91,11 @@ foreach my $mode ('fast', 'immediate')
 		join('|', 0, $offset + 1, $offset + 1, 6, 0),
 		"$mode: the watermark jumps over the gap, which is not held back");
 	is(sql(qq{SELECT stream.wait_for_offset('$stream', '0:7', '0 s')}), 't', "$mode: it is past the tail now");
-	is(sql(qq{SELECT record_offset FROM stream.read('$stream', 0, 8)}), $offset, "$mode: the reader behind the tail goes on");
+	is(sql(qq{SELECT record_offset FROM stream.read('$stream', 0, 8)}),
+		$offset, "$mode: the reader behind the tail goes on");
 	is( sql(qq{SELECT record_offset FROM stream.read('$stream', 0)}),
-		join("\n", 0 .. 4, $offset), "$mode: and one from the start passes over the gap");
+		join("\n", 0 .. 4, $offset),
+		"$mode: and one from the start passes over the gap");
 	is(publish($stream, 0), $offset + 1, "$mode: offsets go on from there");
 	log_is_sound($node, 'postgres', $stream, "$mode: the log is sound");
 }
@@ -116,12 +122,14 @@ $open->query_safe('BEGIN');
 my $lost = $open->query_safe(
 	q{SELECT max(stream.offset_of(p)) FROM stream.publish_batch('hollow', NULL, array_fill('1'::jsonb, ARRAY[5000])) p
 		WHERE stream.partition_of(p) = 1});
-is(partition_row($node, 'postgres', 'hollow', 1) =~ /^0\|0\|\d+\|0\|(\d+)$/ && $1, $lost + 1, 'an open publisher holds back');
+is(partition_row($node, 'postgres', 'hollow', 1) =~ /^0\|0\|\d+\|0\|(\d+)$/ && $1,
+	$lost + 1, 'an open publisher holds back');
 $node->stop('immediate');
 end_session($open);
 $node->start;
 is(partition_row($node, 'postgres', 'hollow', 0), '0|0|0|0|0', 'a stream without any record starts at 0');
-is(partition_row($node, 'postgres', 'hollow', 1), '0|0|0|0|0', 'and so does one with an open transaction at the stop');
+is(partition_row($node, 'postgres', 'hollow', 1),
+	'0|0|0|0|0', 'and so does one with an open transaction at the stop');
 is(sql(q{SELECT count(*) FROM stream.open_publishers}), '0', 'no publisher is left');
 cmp_ok(publish('hollow', 0), '>=', 300, 'rolled-back offsets are not given again');
 cmp_ok(publish('hollow', 1), '>', $lost, 'nor those of an open transaction at the stop');
@@ -148,7 +156,8 @@ $node->restart;
 is(partition_row($node, 'postgres', 'rolled', 0), '0|10|10|10|0', 'the end comes from the sealed segments');
 is(partition_row($node, 'postgres', 'rolled', 1), '0|1|1|1|0', 'in each partition');
 cmp_ok(publish('rolled', 0), '>=', 10, 'offsets go on after them');
-is(sql(q{SELECT records FROM stream.segment_status WHERE stream = 'rolled' ORDER BY segment_no}), "10\n1\n1", 'in the third segment');
+is(sql(q{SELECT records FROM stream.segment_status WHERE stream = 'rolled' ORDER BY segment_no}),
+	"10\n1\n1", 'in the third segment');
 
 #
 # Dropped streams.
@@ -166,8 +175,10 @@ is(sql(qq{SELECT count(*) FROM pg_class WHERE relname ~ '^s${id}_'}), '0', 'noth
 is(records($node, 'postgres', 'plain'), $before{records}, 'one whose drop was rolled back is whole');
 is(sql(q{SELECT count(*) FROM stream.read('empty', 1)}), '2', 'and so is one whose drop did not commit');
 sql(q{SELECT stream.create_stream('rolled', 2)});
-cmp_ok(sql(q{SELECT stream_id FROM stream_internal.streams WHERE stream = 'rolled'}), '>', $id, 'the name is free, the number is not');
+cmp_ok(sql(q{SELECT stream_id FROM stream_internal.streams WHERE stream = 'rolled'}),
+	'>', $id, 'the name is free, the number is not');
 is(publish('rolled', 0), 0, 'a new stream begins at offset 0');
+
 foreach my $stream ('plain', 'empty', 'rolled', 'hollow')
 {
 	log_is_sound($node, 'postgres', $stream, "the log of $stream is sound");

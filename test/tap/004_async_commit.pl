@@ -46,20 +46,27 @@ sql(q{
 	SELECT stream.publish('one', 'k', '{"t": 0}'::jsonb);
 });
 freeze_writers();
-my $returned = sql(join '', map { qq{
+my $returned = sql(
+	join '',
+	map {
+		qq{
 	BEGIN;
 	SELECT stream.offset_of(stream.publish('one', 'k', '{"t": $_}'::jsonb)) FROM generate_series(1, 7);
 	COMMIT;
-	} } 1 .. 100);
+	}
+	} 1 .. 100);
 my ($highest) = (sort { $b <=> $a } split /\n/, $returned);
 crash($node);
 $node->start;
 
-my @counts = split /\n/, sql(q{
+my @counts = split /\n/, sql(
+	q{
 	SELECT value->'t', count(*) FROM stream.read('one', 0, NULL, NULL) GROUP BY 1 ORDER BY (value->'t')::int});
 is(shift @counts, '0|1', 'one session: the synchronous commit is there');
 cmp_ok(scalar @counts, '<', 100, 'one session: the crash has lost something');
-is(join(' ', @counts), join(' ', map { "$_|7" } 1 .. @counts), 'one session: transactions are lost whole, and the last ones');
+is( join(' ', @counts),
+	join(' ', map { "$_|7" } 1 .. @counts),
+	'one session: transactions are lost whole, and the last ones');
 cmp_ok(sql(q{SELECT stream.offset_of(stream.publish('one', 'k', '{"t": 101}'::jsonb))}),
 	'>', $highest, 'one session: no lost offset is given again');
 log_is_sound($node, 'postgres', 'one', 'one session: the log is sound');
@@ -70,7 +77,8 @@ log_is_sound($node, 'postgres', 'one', 'one session: the log is sound');
 #
 sql(q{SET synchronous_commit = on; SELECT stream.create_stream('first', 8)});
 freeze_writers();
-$returned = sql(q{
+$returned = sql(
+	q{
 	SELECT stream.publish('first', NULL, '{}'::jsonb, partition => p) FROM generate_series(0, 7) p, generate_series(0, p);
 });
 crash($node);
@@ -85,7 +93,8 @@ is(join(' ', grep { $after{$_} <= $before{$_} } 0 .. 7), '', 'first grants: no l
 #
 sql(q{SET synchronous_commit = on; SELECT stream.create_stream('back', 1)});
 freeze_writers();
-$returned = sql(q{
+$returned = sql(
+	q{
 	BEGIN;
 	SELECT max(stream.offset_of(stream.publish('back', NULL, '{}'::jsonb))) FROM generate_series(1, 100);
 	ROLLBACK;

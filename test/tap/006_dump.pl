@@ -74,14 +74,20 @@ sub check_restored
 	cmp_ok($low, '>', $highest{plain}, "$test: offsets go on above all that were given");
 	($low) = $node->safe_psql($db, q{SELECT stream.offset_of(stream.publish_bytes('bytes', 'k', '\x00'))});
 	cmp_ok($low, '>', $highest{bytes}, "$test: also those that were rolled back");
-	is($node->safe_psql($db, q{SELECT stream.offset_of(stream.publish('empty', 'k', '1'::jsonb))}), '0', "$test: the empty stream begins");
+	is($node->safe_psql($db, q{SELECT stream.offset_of(stream.publish('empty', 'k', '1'::jsonb))}),
+		'0', "$test: the empty stream begins");
 	log_is_sound($node, $db, 'plain', "$test: the log is sound with the new records");
 
 	# a stream goes with all its parts
-	$node->safe_psql($db, q{CALL stream.roll_segment('plain'); SELECT stream.drop_stream(stream) FROM stream_internal.streams});
-	is($node->safe_psql($db, q{SELECT string_agg(c.relname, ' ') FROM pg_class c
-		WHERE relnamespace = 'stream_internal'::regnamespace AND relname ~ '^s\d'}), '', "$test: dropped streams leave nothing");
-	is($node->safe_psql($db, q{SELECT count(*) FROM stream_internal.segment_ranges}), '0', "$test: also in the catalog");
+	$node->safe_psql($db,
+		q{CALL stream.roll_segment('plain'); SELECT stream.drop_stream(stream) FROM stream_internal.streams});
+	is( $node->safe_psql(
+			$db, q{SELECT string_agg(c.relname, ' ') FROM pg_class c
+		WHERE relnamespace = 'stream_internal'::regnamespace AND relname ~ '^s\d'}),
+		'',
+		"$test: dropped streams leave nothing");
+	is($node->safe_psql($db, q{SELECT count(*) FROM stream_internal.segment_ranges}),
+		'0', "$test: also in the catalog");
 	return;
 }
 
@@ -104,7 +110,8 @@ $node->safe_psql(
 		ARRAY(SELECT jsonb_build_object('n', i, 'x', repeat(md5(i::text), 3)) FROM generate_series(1, 500) i));
 	SELECT stream.publish_tombstone('plain', 'k1', '{"why": "gone"}');
 	SELECT stream.publish('plain', 'big', to_jsonb(repeat('0123456789', 20000)));
-	SELECT stream.publish_bytes('bytes', NULL, decode(repeat('00ff5c27', i), 'hex'), '{"i": 1}') FROM generate_series(0, 40) i;
+	SELECT stream.publish_bytes('bytes', NULL, decode(repeat('00ff5c27', i), 'hex'), '{"i": 1}')
+	FROM generate_series(0, 40) i;
 	SELECT stream.publish_tombstone('bytes', 'k');
 	CALL stream.roll_segment('plain');
 	SELECT stream.publish('plain', NULL, jsonb_build_array(i, NULL, 'a"b\c')) FROM generate_series(1, 20) i;
@@ -122,9 +129,11 @@ $node->safe_psql(
 	segments => segments('original'),
 	objects => $node->safe_psql('original', $objects));
 %highest =
-  split /[|\n]/, $node->safe_psql('original', q{SELECT stream, max(log_end_offset) - 1 FROM stream.partition_status GROUP BY 1});
+  split /[|\n]/,
+  $node->safe_psql('original', q{SELECT stream, max(log_end_offset) - 1 FROM stream.partition_status GROUP BY 1});
 cmp_ok($highest{bytes}, '>=', 341, 'the original has a rolled-back tail');
-is($node->safe_psql('original', q{SELECT count(*) FROM stream.segment_status WHERE state = 'sealed'}), '3', 'and sealed segments');
+is($node->safe_psql('original', q{SELECT count(*) FROM stream.segment_status WHERE state = 'sealed'}),
+	'3', 'and sealed segments');
 
 #
 # Plain text
@@ -134,20 +143,34 @@ my $text = slurp_file("$dir/plain.sql");
 unlike($text, qr/COPY streams\./, 'the foreign tables are dumped without data');
 is(scalar(() = $text =~ /^CREATE FOREIGN TABLE streams\./mg), 4, 'each stream has one foreign table');
 is(scalar(() = $text =~ /^CREATE SEQUENCE stream_internal\.s\d+_p\d+$/mg), 6, 'each partition one sequence');
-unlike($text, qr/CREATE SEQUENCE stream_internal\.stream_id_seq|CREATE TABLE stream_internal\.(?!s\d)/, 'catalogs belong to the extension');
+unlike(
+	$text,
+	qr/CREATE SEQUENCE stream_internal\.stream_id_seq|CREATE TABLE stream_internal\.(?!s\d)/,
+	'catalogs belong to the extension');
 $node->safe_psql('postgres', 'CREATE DATABASE plain TEMPLATE template0');
-run_quietly('psql restores it', 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', "$dir/psql.out", '-f', "$dir/plain.sql", 'plain');
-is($node->safe_psql('plain', q{SELECT has_table_privilege('reader', 'streams.plain', 'SELECT'), relowner::regrole FROM pg_class WHERE oid = 'streams.bytes'::regclass}),
-	't|owner', 'privileges and owners are those of the original');
+run_quietly(
+	'psql restores it', 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o',
+	"$dir/psql.out", '-f', "$dir/plain.sql", 'plain');
+is( $node->safe_psql(
+		'plain',
+		q{SELECT has_table_privilege('reader', 'streams.plain', 'SELECT'), relowner::regrole
+			FROM pg_class WHERE oid = 'streams.bytes'::regclass}
+	),
+	't|owner',
+	'privileges and owners are those of the original');
 check_restored('plain', 'plain');
 
 # A dump of what was restored has the same lines; their order may follow dependencies
 # that are not dumped.
 $node->safe_psql('postgres', 'CREATE DATABASE again TEMPLATE template0');
-run_quietly('psql restores it once more', 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', "$dir/psql.out", '-f', "$dir/plain.sql", 'again');
+run_quietly(
+	'psql restores it once more', 'psql', '-Xq', '-v',
+	'ON_ERROR_STOP=1', '-o', "$dir/psql.out", '-f',
+	"$dir/plain.sql", 'again');
 my $again = run_quietly('pg_dump of the restored database', 'pg_dump', 'again');
-is(join("\n", sort grep { !/^--|^\\(un)?restrict / } split /\n/, $again),
-	join("\n", sort grep { !/^--|^\\(un)?restrict / } split /\n/, $text), 'gives the same dump');
+is( join("\n", sort grep { !/^--|^\\(un)?restrict / } split /\n/, $again),
+	join("\n", sort grep { !/^--|^\\(un)?restrict / } split /\n/, $text),
+	'gives the same dump');
 
 #
 # Custom format, two jobs, and --clean over what is there
@@ -155,15 +178,19 @@ is(join("\n", sort grep { !/^--|^\\(un)?restrict / } split /\n/, $again),
 run_quietly('pg_dump -Fc', 'pg_dump', '-Fc', '-f', "$dir/custom", 'original');
 $node->safe_psql('postgres', 'CREATE DATABASE custom TEMPLATE template0');
 run_quietly('pg_restore -j2', 'pg_restore', '-j2', '-d', 'custom', "$dir/custom");
-$node->safe_psql('custom', q{SELECT stream.publish('plain', 'k', '"to be replaced"'::jsonb), stream.create_stream('plain too')});
+$node->safe_psql('custom',
+	q{SELECT stream.publish('plain', 'k', '"to be replaced"'::jsonb), stream.create_stream('plain too')});
 $node->safe_psql('custom', q{SELECT stream.drop_stream('plain too')});
 run_quietly('pg_restore --clean', 'pg_restore', '-j2', '--clean', '-d', 'custom', "$dir/custom");
-run_quietly('pg_restore --clean --if-exists', 'pg_restore', '--clean', '--if-exists', '-d', 'custom', "$dir/custom");
+run_quietly('pg_restore --clean --if-exists',
+	'pg_restore', '--clean', '--if-exists', '-d', 'custom', "$dir/custom");
 check_restored('custom', '--clean --if-exists');
 
 # over the original, which has been published to since
-$node->safe_psql('original', q{SELECT stream.publish('plain', 'k', '"to be replaced"'::jsonb) FROM generate_series(1, 300)});
-run_quietly('pg_restore --clean over the original', 'pg_restore', '--clean', '--if-exists', '-d', 'original', "$dir/custom");
+$node->safe_psql('original',
+	q{SELECT stream.publish('plain', 'k', '"to be replaced"'::jsonb) FROM generate_series(1, 300)});
+run_quietly('pg_restore --clean over the original',
+	'pg_restore', '--clean', '--if-exists', '-d', 'original', "$dir/custom");
 check_restored('original', '--clean over the original');
 
 #
@@ -174,14 +201,26 @@ my $publish = q{SELECT stream.publish('plain', 'k', '{}'::jsonb)};
 my $used = $node->safe_psql('postgres', q{SELECT used FROM stream.memory_status WHERE area = 'partitions'});
 run_quietly('pg_restore --section=pre-data', 'pg_restore', '--section=pre-data', '-d', 'sections', "$dir/custom");
 error_is($node, 'sections', $publish, '55000', 'publish before the data', hint => qr/let it finish first/);
-error_is($node, 'sections', q{SELECT * FROM stream.read('plain', 0)}, '55000', 'read before the data', hint => qr/let it finish first/);
-is($node->safe_psql('sections', 'SELECT count(*) FROM stream.stream_status, stream.partition_status, stream.segment_status'),
-	'0', 'the views show nothing yet');
+error_is(
+	$node, 'sections', q{SELECT * FROM stream.read('plain', 0)},
+	'55000',
+	'read before the data',
+	hint => qr/let it finish first/);
+is( $node->safe_psql(
+		'sections', 'SELECT count(*) FROM stream.stream_status, stream.partition_status, stream.segment_status'),
+	'0',
+	'the views show nothing yet');
 run_quietly('pg_restore --section=data', 'pg_restore', '--section=data', '-d', 'sections', "$dir/custom");
 error_is($node, 'sections', $publish, '55000', 'publish before the indexes', hint => qr/let it finish first/);
-error_is($node, 'sections', q{SELECT * FROM stream.read('plain', 0)}, '55000', 'read before the indexes', hint => qr/let it finish first/);
-is($node->safe_psql('sections', q{SELECT used FROM stream.memory_status WHERE area = 'partitions'}), $used, 'and nobody has made state');
-run_quietly('pg_restore --section=post-data', 'pg_restore', '--section=post-data', '-d', 'sections', "$dir/custom");
+error_is(
+	$node, 'sections', q{SELECT * FROM stream.read('plain', 0)},
+	'55000',
+	'read before the indexes',
+	hint => qr/let it finish first/);
+is($node->safe_psql('sections', q{SELECT used FROM stream.memory_status WHERE area = 'partitions'}),
+	$used, 'and nobody has made state');
+run_quietly('pg_restore --section=post-data', 'pg_restore', '--section=post-data', '-d', 'sections',
+	"$dir/custom");
 check_restored('sections', 'sections');
 
 #
@@ -209,8 +248,11 @@ $node->safe_psql('postgres', 'CREATE DATABASE loaded TEMPLATE template0');
 run_quietly('pg_restore -j2 of it', 'pg_restore', '-j2', '-d', 'loaded', "$dir/directory");
 is($load->complaints('lost', 'loaded'), '', 'the restored log holds whole transactions up to a moment');
 log_is_sound($node, 'loaded', 'load', 'and is sound');
-is($node->safe_psql('loaded', q{SELECT stream.offset_of(stream.publish('load', NULL, '{}'::jsonb, partition => p)) > max
-	FROM (SELECT partition AS p, max(record_offset) FROM streams.load GROUP BY 1) m}), "t\nt\nt\nt", 'publishing goes on above');
+is( $node->safe_psql(
+		'loaded', q{SELECT stream.offset_of(stream.publish('load', NULL, '{}'::jsonb, partition => p)) > max
+	FROM (SELECT partition AS p, max(record_offset) FROM streams.load GROUP BY 1) m}),
+	"t\nt\nt\nt",
+	'publishing goes on above');
 
 $node->stop;
 done_testing();

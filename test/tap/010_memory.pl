@@ -10,9 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node(
-	'memory',
-	conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'autovacuum = off' ]);
+my $node =
+  new_node('memory', conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'autovacuum = off' ]);
 
 sub sql
 {
@@ -31,7 +30,8 @@ sub publish_to
 {
 	my ($stream, $partitions) = @_;
 
-	return "SELECT stream.publish('$stream', 'k', '{}'::jsonb, partition => p) FROM generate_series(0, $partitions - 1) p";
+	return
+	  "SELECT stream.publish('$stream', 'k', '{}'::jsonb, partition => p) FROM generate_series(0, $partitions - 1) p";
 }
 
 is( sql('SELECT area, used, capacity, bytes > 0, setting FROM stream.memory_status ORDER BY area LIMIT 2'),
@@ -52,17 +52,24 @@ is(used('partitions'), '12', 'each partition takes one');
 sql(publish_to('b', 3));
 error_is($node, 'postgres', publish_to('b', 12), '53400', 'the 17th partition is refused', %partitions_full);
 error_is(
-	$node, 'postgres',
-	q{SELECT stream.publish_batch('b', ARRAY(SELECT 'k' || i FROM generate_series(1, 100) i), array_fill('1'::jsonb, ARRAY[100]))},
-	'53400', 'also in a batch', %partitions_full);
-error_is($node, 'postgres', q{INSERT INTO streams.b (partition, value) SELECT p, '1' FROM generate_series(0, 11) p},
-	'53400', 'and by INSERT', %partitions_full);
+	$node,
+	'postgres',
+	q{SELECT stream.publish_batch('b', ARRAY(SELECT 'k' || i FROM generate_series(1, 100) i),
+		array_fill('1'::jsonb, ARRAY[100]))},
+	'53400',
+	'also in a batch',
+	%partitions_full);
+error_is(
+	$node, 'postgres', q{INSERT INTO streams.b (partition, value) SELECT p, '1' FROM generate_series(0, 11) p},
+	'53400', 'and by INSERT',
+	%partitions_full);
 is(used('partitions'), '16', 'memory_status shows that it is full');
 is(used('publishers'), '0', 'the error leaves no publisher');
 is(sql('SELECT count(*) FROM streams.b'), '3', 'nor records');
 sql(publish_to('a', 12) . ';' . publish_to('b', 4));
 is(sql('SELECT count(*) FROM streams.b'), '7', 'partitions that have state go on');
-is(sql(q{SELECT count(*), count(high_watermark) FROM stream.partition_status}), '24|24', 'the view shows all the others too');
+is(sql(q{SELECT count(*), count(high_watermark) FROM stream.partition_status}),
+	'24|24', 'the view shows all the others too');
 is(sql(q{SELECT count(*) FROM stream.read('b', 11)}), '0', 'and they can be read');
 
 # caught in a subtransaction, the error costs only that
@@ -76,19 +83,26 @@ BEGIN
 		PERFORM stream.publish('b', 'k', '"after"'::jsonb, partition => 1);
 	END;
 END $$});
-is(sql(q{SELECT string_agg(value #>> '{}', ' ' ORDER BY partition, record_offset) FROM streams.b WHERE value <> '{}'}),
-	'before after', 'an error that is caught rolls back what it must');
+is( sql(q{SELECT string_agg(value #>> '{}', ' ' ORDER BY partition, record_offset) FROM streams.b WHERE value <> '{}'}
+	),
+	'before after',
+	'an error that is caught rolls back what it must');
 
 # space comes back by a drop, and not by one that is rolled back
 sql(q{BEGIN; SELECT stream.drop_stream('a'); ROLLBACK});
-error_is($node, 'postgres', publish_to('b', 12), '53400', 'a drop that is rolled back frees nothing', %partitions_full);
+error_is(
+	$node, 'postgres', publish_to('b', 12),
+	'53400', 'a drop that is rolled back frees nothing',
+	%partitions_full);
 sql(q{SELECT stream.drop_stream('a')});
 is(used('partitions'), '4', 'a dropped stream gives its partitions back');
 sql(publish_to('b', 12));
 is(used('partitions'), '12', 'which others take');
 sql(q{BEGIN; SELECT stream.create_stream('c', 4);} . publish_to('c', 4) . '; ROLLBACK');
 is(used('partitions'), '12', 'a stream that was rolled back gives them back');
-sql(q{BEGIN; SAVEPOINT a; SELECT stream.create_stream('c', 4);} . publish_to('c', 4) . q{; ROLLBACK TO a;
+sql(    q{BEGIN; SAVEPOINT a; SELECT stream.create_stream('c', 4);}
+	  . publish_to('c', 4)
+	  . q{; ROLLBACK TO a;
 	SELECT stream.create_stream('d', 4);} . publish_to('d', 4) . '; COMMIT');
 is(used('partitions'), '16', 'also in a subtransaction');
 
@@ -116,16 +130,24 @@ $second->query_safe(publish_to('b', 6));
 is(used('publishers'), '18', 'a transaction takes one for each partition');
 $second->query_safe(publish_to('b', 6));
 is(used('publishers'), '18', 'whatever it publishes there');
-is(sql('SELECT count(*), count(DISTINCT pid) FROM stream.open_publishers'), '18|2', 'open_publishers shows who takes them');
+is(sql('SELECT count(*), count(DISTINCT pid) FROM stream.open_publishers'),
+	'18|2', 'open_publishers shows who takes them');
 error_is($node, 'postgres', publish_to('b', 4), '53400', 'the 21st publisher is refused', %publishers_full);
-error_is($node, 'postgres', q{SELECT stream.publish_batch('b', ARRAY(SELECT 'k' || i FROM generate_series(1, 100) i), array_fill('1'::jsonb, ARRAY[100]))},
-	'53400', 'also in a batch', %publishers_full);
+error_is(
+	$node,
+	'postgres',
+	q{SELECT stream.publish_batch('b', ARRAY(SELECT 'k' || i FROM generate_series(1, 100) i),
+		array_fill('1'::jsonb, ARRAY[100]))},
+	'53400',
+	'also in a batch',
+	%publishers_full);
 is(used('publishers'), '18', 'the error leaves none behind');
 is(sql('SELECT sum(records_held_back) FROM stream.partition_status') > 0, 1, 'others still hold back');
 sql(publish_to('b', 2));
 
 # a subtransaction gives back what it took
-$second->query_safe(q{DO $$
+$second->query_safe(
+	q{DO $$
 BEGIN
 	PERFORM stream.publish('b', 'k', '{}'::jsonb, partition => p) FROM generate_series(6, 11) p;
 EXCEPTION WHEN configuration_limit_exceeded THEN NULL;
@@ -139,6 +161,7 @@ $second->quit;
 is(used('publishers'), '0', 'all of it');
 sql(publish_to('b', 12));
 is(sql('SELECT sum(records_held_back) FROM stream.partition_status'), '0', 'nothing is held back at the end');
+
 foreach my $stream ('b', 'd')
 {
 	log_is_sound($node, 'postgres', $stream, "the log of $stream is sound");

@@ -26,21 +26,29 @@ $old->safe_psql(
 	SELECT stream.publish('s', NULL, '{}'::jsonb, partition => p) FROM generate_series(0, 1) p, generate_series(1, 300);
 	ROLLBACK;
 });
-my $segments = 'SELECT stream, segment_no, state, table_name, records, bytes, offset_ranges FROM stream.segment_status ORDER BY 1, 2';
-my $objects = q{SELECT c.relname, c.relkind, c.reloptions FROM pg_class c WHERE relnamespace = 'stream_internal'::regnamespace ORDER BY 1};
-my $state = sub { my ($node) = @_; return join "\n--\n", records($node, 'postgres', 's'), records($node, 'postgres', 'Raw bytes'), map { $node->safe_psql('postgres', $_) } $segments, $objects };
+my $segments =
+  'SELECT stream, segment_no, state, table_name, records, bytes, offset_ranges
+		FROM stream.segment_status ORDER BY 1, 2';
+my $objects =
+  q{SELECT c.relname, c.relkind, c.reloptions FROM pg_class c
+		WHERE relnamespace = 'stream_internal'::regnamespace ORDER BY 1};
+my $state = sub {
+	my ($node) = @_;
+	return join "\n--\n", records($node, 'postgres', 's'), records($node, 'postgres', 'Raw bytes'),
+	  map { $node->safe_psql('postgres', $_) } $segments, $objects;
+};
 my $before = $state->($old);
-my $highest = $old->safe_psql('postgres', q{SELECT max(log_end_offset) - 1 FROM stream.partition_status WHERE stream = 's'});
+my $highest =
+  $old->safe_psql('postgres', q{SELECT max(log_end_offset) - 1 FROM stream.partition_status WHERE stream = 's'});
 $old->stop;
 
 my $bindir = $old->config_data('--bindir');
 chdir $PostgreSQL::Test::Utils::tmp_check or die;
 command_ok(
 	[
-		'pg_upgrade', '--no-sync',
-		'-d', $old->data_dir, '-D', $new->data_dir,
-		'-b', $bindir, '-B', $bindir,
-		'-s', $new->host, '-p', $old->port, '-P', $new->port
+		'pg_upgrade', '--no-sync', '-d', $old->data_dir, '-D', $new->data_dir,
+		'-b', $bindir, '-B', $bindir, '-s', $new->host,
+		'-p', $old->port, '-P', $new->port
 	],
 	'pg_upgrade');
 
@@ -51,17 +59,27 @@ foreach my $stream ('s', 'Raw bytes', 'empty')
 {
 	log_is_sound($new, 'postgres', $stream, "the log of $stream is sound");
 }
-my $low = $new->safe_psql('postgres', q{
-	SELECT min(stream.offset_of(stream.publish('s', NULL, '{}'::jsonb, partition => p))) FROM generate_series(0, 1) p});
+my $low = $new->safe_psql(
+	'postgres', q{
+	SELECT min(stream.offset_of(stream.publish('s', NULL, '{}'::jsonb, partition => p))) FROM generate_series(0, 1) p}
+);
 cmp_ok($low, '>', $highest, 'offsets go on above all that were given');
 $new->safe_psql('postgres', q{CALL stream.roll_segment('s'); SELECT stream.publish('s', 'k', '{}'::jsonb)});
-is($new->safe_psql('postgres', q{SELECT string_agg(state, ' ' ORDER BY segment_no) FROM stream.segment_status WHERE stream = 's'}),
-	'sealed sealed active', 'segments roll');
+is( $new->safe_psql(
+		'postgres',
+		q{SELECT string_agg(state, ' ' ORDER BY segment_no) FROM stream.segment_status WHERE stream = 's'}),
+	'sealed sealed active',
+	'segments roll');
 log_is_sound($new, 'postgres', 's', 'the log is sound with the new records');
 $new->safe_psql('postgres', q{SELECT stream.create_stream('more'), stream.publish('more', 'k', '{}'::jsonb)});
 $new->safe_psql('postgres', q{SELECT stream.drop_stream(stream) FROM stream.stream_status});
-is($new->safe_psql('postgres', q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'stream_internal'::regnamespace AND relname ~ '^s\d'}),
-	'', 'dropped streams leave nothing');
+is( $new->safe_psql(
+		'postgres',
+		q{SELECT string_agg(relname, ' ') FROM pg_class
+			WHERE relnamespace = 'stream_internal'::regnamespace AND relname ~ '^s\d'}
+	),
+	'',
+	'dropped streams leave nothing');
 
 $new->stop;
 done_testing();

@@ -27,11 +27,11 @@ sub new
 		round => 0,
 		next_n => { map { $_ => 0 } 1 .. $sessions },
 		next_t => { map { $_ => 0 } 1 .. $sessions },
-		kept => {},      # "s n" -> its transaction, of records to commit
-		members => {},   # "s t" -> number of records to commit
-		acked => {},     # "s t" -> 1
-		in_doubt => {},  # "s t" -> 1: its commit was asked for, at most
-		returned => {},  # "partition:offset" -> "s n"
+		kept => {},    # "s n" -> its transaction, of records to commit
+		members => {},    # "s t" -> number of records to commit
+		acked => {},    # "s t" -> 1
+		in_doubt => {},    # "s t" -> 1: its commit was asked for, at most
+		returned => {},    # "partition:offset" -> "s n"
 		highest => [ (-1) x $partitions ],
 		complaints => [],
 		running => []
@@ -97,12 +97,7 @@ sub transaction_sql
 	}
 	elsif ($kind == 5)
 	{
-		$sql .=
-			"BEGIN;\nSAVEPOINT a;\n"
-		  . $publish->(1, 1)
-		  . "RELEASE a;\n"
-		  . $publish->(20, 1)
-		  . "COMMIT;\n";
+		$sql .= "BEGIN;\nSAVEPOINT a;\n" . $publish->(1, 1) . "RELEASE a;\n" . $publish->(20, 1) . "COMMIT;\n";
 	}
 	elsif ($kind == 6)
 	{
@@ -144,9 +139,7 @@ sub start
 		local $ENV{PGAPPNAME} = "load $name";
 		push @{ $self->{running} },
 		  IPC::Run::start(
-			[
-				'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-f', "$path.sql"
-			],
+			[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-f', "$path.sql" ],
 			'>', "$path.out", '2>', "$path.err");
 		$self->{files}{$1} = "$path.out" if $name =~ /^session(\d+)$/;
 	}
@@ -198,7 +191,8 @@ sub finish
 
 				push @{ $self->{complaints} }, "$position given to $self->{returned}{$position} and to $s $1"
 				  if exists $self->{returned}{$position};
-				push @{ $self->{complaints} }, "$position given after a restart, was past $self->{highest}[$2] before"
+				push @{ $self->{complaints} },
+				  "$position given after a restart, was past $self->{highest}[$2] before"
 				  if $3 <= $self->{highest}[$2];
 				$self->{returned}{$position} = "$s $1";
 				$highest[$2] = $3 if $3 > $highest[$2];
@@ -228,14 +222,14 @@ sub complaints
 {
 	my ($self, $lost, $db) = @_;
 	my @complaints = splice @{ $self->{complaints} };
-	my %found;       # "s n" -> position
-	my %present;     # "s t" -> number of records
-	my %last_n;      # "partition s" -> n
-	my %last_offset; # partition -> offset
-	my %last_t;      # s -> last transaction present
+	my %found;    # "s n" -> position
+	my %present;    # "s t" -> number of records
+	my %last_n;    # "partition s" -> n
+	my %last_offset;    # partition -> offset
+	my %last_t;    # s -> last transaction present
 
-	my $records =
-	  records($self->{node}, $db // 'postgres', $self->{stream}, "r.partition, r.record_offset, r.key, r.value->>'s', r.value->>'n'");
+	my $records = records($self->{node}, $db // 'postgres',
+		$self->{stream}, "r.partition, r.record_offset, r.key, r.value->>'s', r.value->>'n'");
 	foreach my $line (split /\n/, $records)
 	{
 		my ($partition, $offset, $key, $s, $n) = split /\|/, $line;
@@ -253,6 +247,7 @@ sub complaints
 		$last_offset{$partition} = $offset;
 		$last_n{"$partition $s"} = $n;
 		$found{"$s $n"} = $position;
+
 		if (!defined $t)
 		{
 			push @complaints, "$position: $s $n was rolled back";

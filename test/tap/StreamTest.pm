@@ -101,8 +101,9 @@ sub errors_are
 		my ($message) = $error =~ /ERROR:\s+$state: (.*)/;
 		my ($hint) = $error =~ /HINT:\s+(.*)/;
 
-		ok( defined $message && $message =~ ($like{message} // qr//) && ($hint // '') =~ ($like{hint} // qr//),
-			"$prefix$statements->[$i - 1]") or diag("wanted $state, got: $error");
+		ok(defined $message && $message =~ ($like{message} // qr//) && ($hint // '') =~ ($like{hint} // qr//),
+			"$prefix$statements->[$i - 1]")
+		  or diag("wanted $state, got: $error");
 	}
 	return;
 }

@@ -17,7 +17,7 @@ sub run
 	while (!$self->over)
 	{
 		$self->straddle;
-		$self->nap($self->between(0, 40) / 1000);
+		$self->nap($self->between(0, 150) / 1000);
 	}
 	$self->done;
 	return;
@@ -31,6 +31,14 @@ sub straddle
 	my $doomed = $self->chance(0.1) ? 1 : 0;
 	my $id = $self->new_transaction;
 
+	# What takes a while to read, so that the commit below is likely to come meanwhile.
+	my $large = $self->query("INSERT INTO side VALUES ('$id'); "
+		  . "SELECT 0, stream.publish('$stream->{name}', 's', jsonb_build_object('i', '$id.0', 'pad', repeat('x', 2000000)), NULL, $partition)");
+	$self->positions($stream, $large->{rows}) if !$large->{error} && !$large->{lost};
+	$self->note('S', $id, 0, 0);
+	$self->outcome(Publisher::fate($large), 0);
+
+	$id = $self->new_transaction;
 	$self->step("BEGIN; INSERT INTO side VALUES ('$id')") or return;
 	my $result = $self->step("SELECT 0, stream.publish('$stream->{name}', 's', payload('$id', 0, $doomed, 20), NULL, $partition)")
 	  or return;
