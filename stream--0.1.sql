@@ -116,13 +116,17 @@ CREATE OPERATOR stream.>= (
 	RESTRICT = scalargesel, JOIN = scalargejoinsel);
 COMMENT ON OPERATOR stream.>= (stream.record_position, stream.record_position) IS 'greater than or equal';
 
+CREATE OPERATOR FAMILY stream.record_position_ops USING btree;
+COMMENT ON OPERATOR FAMILY stream.record_position_ops USING btree IS 'by partition, then offset';
+CREATE OPERATOR FAMILY stream.record_position_ops USING hash;
+COMMENT ON OPERATOR FAMILY stream.record_position_ops USING hash IS 'by partition and offset';
 CREATE OPERATOR CLASS stream.record_position_ops
-	DEFAULT FOR TYPE stream.record_position USING btree AS
+	DEFAULT FOR TYPE stream.record_position USING btree FAMILY stream.record_position_ops AS
 		OPERATOR 1 stream.<, OPERATOR 2 stream.<=, OPERATOR 3 stream.=, OPERATOR 4 stream.>=, OPERATOR 5 stream.>,
 		FUNCTION 1 stream_internal.record_position_cmp(stream.record_position, stream.record_position);
 COMMENT ON OPERATOR CLASS stream.record_position_ops USING btree IS 'by partition, then offset';
 CREATE OPERATOR CLASS stream.record_position_ops
-	DEFAULT FOR TYPE stream.record_position USING hash AS
+	DEFAULT FOR TYPE stream.record_position USING hash FAMILY stream.record_position_ops AS
 		OPERATOR 1 stream.=,
 		FUNCTION 1 stream_internal.record_position_hash(stream.record_position),
 		FUNCTION 2 stream_internal.record_position_hash_extended(stream.record_position, bigint);

@@ -16,14 +16,14 @@ static bool in_progress = false;
 
 /* stream_progress_begin announces an operation; the transaction's abort ends it too. */
 void
-stream_progress_begin(const char *command, int32 stream_id)
+stream_progress_begin(const char *command, Oid table)
 {
 	StreamProgress *slot = &stream_progress[STREAM_MY_PROC_NUMBER];
 
 	SpinLockAcquire(&slot->mutex);
 	slot->pid = MyProcPid;
 	slot->database = MyDatabaseId;
-	slot->stream_id = stream_id;
+	slot->table = table;
 	slot->command = command;
 	slot->phase = "starting";
 	slot->done = 0;

@@ -29,11 +29,15 @@
 
 #define STREAM_MAX_PARTITIONS	1024	/* of one stream */
 
-/* Names a partition across databases. */
+/*
+ * Names a partition across databases.  The stream is named by its foreign table:
+ * numbers of streams start anew with a new extension, even before the
+ * transaction that has dropped the old one has ended.
+ */
 typedef struct StreamPartitionKey
 {
 	Oid			database;
-	int32		stream_id;
+	Oid			table;
 	int32		partition;
 } StreamPartitionKey;
 
@@ -51,6 +55,7 @@ typedef struct StreamPartitionKey
 typedef struct StreamPartition
 {
 	StreamPartitionKey key;		/* hash key, constant */
+	int32		stream_id;		/* constant */
 	LWLock		lock;			/* protects all below but ceiling_cv */
 	int64		next_offset;	/* raised by stream_reserve */
 	int64		ceiling;		/* durable: no offset from here on was issued.
@@ -90,7 +95,7 @@ typedef struct StreamWaiter
 	slock_t		mutex;
 	bool		active;
 	Oid			database;
-	int32		stream_id;
+	Oid			table;
 	uint64		partitions[STREAM_MAX_PARTITIONS / 64]; /* bitmap */
 } StreamWaiter;
 
@@ -100,7 +105,7 @@ typedef struct StreamProgress
 	slock_t		mutex;			/* protects all below */
 	int32		pid;			/* 0: nothing */
 	Oid			database;
-	int32		stream_id;
+	Oid			table;			/* the stream's */
 	const char *command;		/* a literal */
 	const char *phase;			/* a literal */
 	int64		done;

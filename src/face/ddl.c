@@ -126,7 +126,7 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	/* the row first: it checks the options */
 	stream_insert(stream_id, name, partitions, value_type, compression);
 	table = create_foreign_table(name, value_type);
-	stream_forget_if_aborted(stream_id);
+	stream_forget_if_aborted(table);
 	stream_insert_partitions(stream_id, partitions);
 	stream_insert_segment(stream_id, 1);
 	stream_segment_create(stream_id, 1, owner);

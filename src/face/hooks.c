@@ -124,14 +124,19 @@ drop_independent(StreamInfo *info)
 static void
 table_dropped(Oid table)
 {
-	StreamInfo *info = stream_of_table(table);
+	StreamInfo *info;
 	int32		stream_id;
 
+	if (get_rel_relkind(table) != RELKIND_FOREIGN_TABLE ||
+		get_rel_namespace(table) != get_namespace_oid(STREAM_TABLE_SCHEMA, true))
+		return;
+	/* also when the catalog has gone before: the extension is being dropped */
+	stream_publish_dropped(table);
+	stream_forget_if_committed(MyDatabaseId, table);
+	info = stream_of_table(table);
 	if (info == NULL)
 		return;
 	stream_id = info->stream_id;
-	stream_publish_dropped(table);
-	stream_forget_if_committed(MyDatabaseId, stream_id);
 	if (!extension_goes())
 		drop_independent(info);
 	stream_delete_log(stream_id);
@@ -272,13 +277,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	else if (access == OAT_POST_ALTER && class_id == NamespaceRelationId)
 		schema_altered(object_id);
 	else if (access == OAT_DROP && class_id == DatabaseRelationId)
-		stream_forget_if_committed(object_id, 0);
-	else if (access == OAT_DROP && class_id == ExtensionRelationId &&
-			 object_id == get_extension_oid(STREAM_EXTENSION, true))
-	{
-		/* all its streams go as well, also those whose rows went first */
-		stream_forget_if_committed(MyDatabaseId, 0);
-	}
+		stream_forget_if_committed(object_id, InvalidOid);
 }
 
 void

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/tables.h"
 #include "compat.h"
 #include "executor/executor.h"
@@ -211,12 +212,18 @@ take_row(FaceInsert *insert, TupleTableSlot *slot, StreamRecord *record, int32 *
 static void
 give_row(TupleTableSlot *slot, int32 partition, const StreamRecord *record)
 {
+	bool		has_tuple = !TTS_IS_VIRTUAL(slot);
+
 	slot->tts_values[Anum_record_partition - 1] = Int32GetDatum(partition);
 	slot->tts_isnull[Anum_record_partition - 1] = false;
 	slot->tts_values[Anum_record_offset - 1] = Int64GetDatum(record->offset);
 	slot->tts_isnull[Anum_record_offset - 1] = false;
 	slot->tts_values[Anum_record_published_at - 1] = TimestampTzGetDatum(record->timestamp);
 	slot->tts_isnull[Anum_record_published_at - 1] = false;
+	/* a trigger has left a tuple in the slot, which is what counts then */
+	if (has_tuple)
+		ExecForceStoreHeapTuple(heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull),
+								slot, true);
 }
 
 static void

@@ -150,7 +150,7 @@ stream_target_of_table(Oid table)
 		begin_publishing();
 
 	for (target = publishing->targets; target != NULL; target = target->next)
-		if (target->stream_id == info->stream_id)
+		if (target->table == table)
 			break;
 	if (target == NULL)
 	{
@@ -257,7 +257,7 @@ attach(StreamTarget *target, int32 number)
 		target->partition[number] = partition;
 	}
 	if (partition->state == NULL)
-		partition->state = stream_attach_partition(target->table, target->stream_id, number);
+		partition->state = stream_attach_partition(target->table, number);
 	return partition;
 }
 

@@ -142,7 +142,7 @@ stream_extend_ceiling(StreamPartition *partition, int64 wanted)
 	grant = partition->grant;
 	LWLockRelease(&partition->lock);
 
-	sequence = sequence_oid(partition->key.stream_id, partition->key.partition);
+	sequence = sequence_oid(partition->stream_id, partition->key.partition);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -4,8 +4,7 @@
  *		Shared state that goes when the running transaction ends.
  *
  * A stream that is dropped takes the state of its partitions with it when that
- * commits; one that is created, when that aborts.  Numbers of streams start
- * anew with a new extension, so nothing may stay behind.
+ * commits; one that is created, when that aborts.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,37 +23,37 @@ typedef struct PendingForget
 	SubTransactionId subid;		/* who asked for it */
 	bool		at_commit;		/* else at abort */
 	Oid			database;
-	int32		stream_id;		/* 0: all of the database's */
+	Oid			table;			/* invalid: all of the database's */
 } PendingForget;
 
 /* In TopTransactionContext. */
 static PendingForget *pending_forgets = NULL;
 
 static void
-add_pending(Oid database, int32 stream_id, bool at_commit)
+add_pending(Oid database, Oid table, bool at_commit)
 {
 	PendingForget *pending = MemoryContextAlloc(TopTransactionContext, sizeof(PendingForget));
 
 	pending->subid = GetCurrentSubTransactionId();
 	pending->at_commit = at_commit;
 	pending->database = database;
-	pending->stream_id = stream_id;
+	pending->table = table;
 	pending->next = pending_forgets;
 	pending_forgets = pending;
 }
 
 /* stream_forget_if_aborted is for a stream that this transaction creates. */
 void
-stream_forget_if_aborted(int32 stream_id)
+stream_forget_if_aborted(Oid table)
 {
-	add_pending(MyDatabaseId, stream_id, false);
+	add_pending(MyDatabaseId, table, false);
 }
 
 /* stream_forget_if_committed is for what this transaction drops. */
 void
-stream_forget_if_committed(Oid database, int32 stream_id)
+stream_forget_if_committed(Oid database, Oid table)
 {
-	add_pending(database, stream_id, true);
+	add_pending(database, table, true);
 }
 
 bool
@@ -69,7 +68,7 @@ stream_forget_end(bool committed)
 {
 	for (PendingForget *pending = pending_forgets; pending != NULL; pending = pending->next)
 		if (pending->at_commit == committed)
-			stream_remove_partitions(pending->database, pending->stream_id);
+			stream_remove_partitions(pending->database, pending->table);
 	pending_forgets = NULL;
 }
 
@@ -93,7 +92,7 @@ stream_forget_abort_sub(SubTransactionId subid)
 		if (pending->subid == subid)
 		{
 			if (!pending->at_commit)
-				stream_remove_partitions(pending->database, pending->stream_id);
+				stream_remove_partitions(pending->database, pending->table);
 			*link = pending->next;
 		}
 		else

@@ -8,8 +8,8 @@
 #ifndef STREAM_FORGET_H
 #define STREAM_FORGET_H
 
-extern void stream_forget_if_aborted(int32 stream_id);
-extern void stream_forget_if_committed(Oid database, int32 stream_id);
+extern void stream_forget_if_aborted(Oid table);
+extern void stream_forget_if_committed(Oid database, Oid table);
 
 /* for xact.c */
 extern bool stream_forget_is_pending(void);

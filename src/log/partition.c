@@ -9,10 +9,9 @@
  * creating a segment to activating it; so the segment that the maker reads
  * from the catalog is the one in which everybody publishes.
  *
- * It is removed when the stream, its extension or its database is dropped, at
- * that transaction's commit, and when the (sub)transaction that created the
- * stream aborts.  Numbers of streams start anew with a new extension, so no
- * state may stay behind.
+ * It is removed when the stream or its database is dropped, at that
+ * transaction's commit, and when the (sub)transaction that created the stream
+ * aborts.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,18 +30,18 @@
 #include "storage/lmgr.h"
 
 static StreamPartitionKey
-partition_key(int32 stream_id, int32 partition)
+partition_key(Oid table, int32 partition)
 {
-	StreamPartitionKey key = {MyDatabaseId, stream_id, partition};
+	StreamPartitionKey key = {MyDatabaseId, table, partition};
 
 	return key;
 }
 
 /* The caller holds stream_control->lock. */
 static StreamPartition *
-find_partition(int32 stream_id, int32 partition)
+find_partition(Oid table, int32 partition)
 {
-	StreamPartitionKey key = partition_key(stream_id, partition);
+	StreamPartitionKey key = partition_key(table, partition);
 
 	Assert(LWLockHeldByMe(&stream_control->lock));
 	return hash_search(stream_partition_hash, &key, HASH_FIND, NULL);
@@ -93,7 +92,7 @@ depend_on_table(StreamInfo *info, int32 partition)
 static StreamPartition *
 enter_partition(StreamInfo *info, int32 partition)
 {
-	StreamPartitionKey key = partition_key(info->stream_id, partition);
+	StreamPartitionKey key = partition_key(info->table, partition);
 	int32		segment_no = info->segments[info->nsegments - 1].segment_no;
 	StreamSegmentTable segment;
 	StreamPartition *state = NULL;
@@ -115,6 +114,7 @@ enter_partition(StreamInfo *info, int32 partition)
 	if (state != NULL)
 	{
 		stream_control->npartitions++;
+		state->stream_id = info->stream_id;
 		stream_init_partition_lock(state);
 		/* the ceiling is behind all that was ever issued, rolled back or not */
 		state->next_offset = Max(ceiling, log_end);
@@ -148,20 +148,20 @@ enter_partition(StreamInfo *info, int32 partition)
  * transaction's end, which keeps the state in place as long.
  */
 StreamPartition *
-stream_attach_partition(Oid table, int32 stream_id, int32 partition)
+stream_attach_partition(Oid table, int32 partition)
 {
 	StreamPartition *state;
 	StreamInfo *info;
 
 	LWLockAcquire(&stream_control->lock, LW_SHARED);
-	state = find_partition(stream_id, partition);
+	state = find_partition(table, partition);
 	LWLockRelease(&stream_control->lock);
 	if (likely(state != NULL))
 		return state;
 
 	stream_lock_rolls(table);
 	LWLockAcquire(&stream_control->lock, LW_SHARED);
-	state = find_partition(stream_id, partition);
+	state = find_partition(table, partition);
 	LWLockRelease(&stream_control->lock);
 	if (state == NULL)
 	{
@@ -175,11 +175,11 @@ stream_attach_partition(Oid table, int32 stream_id, int32 partition)
 
 /*
  * stream_remove_partitions forgets the partitions of a stream, or of a whole
- * database when stream_id is 0.  It does not throw: it runs in transaction
+ * database when table is invalid.  It does not throw: it runs in transaction
  * callbacks.  Nobody has a pointer to them: see shmem.h.
  */
 void
-stream_remove_partitions(Oid database, int32 stream_id)
+stream_remove_partitions(Oid database, Oid table)
 {
 	HASH_SEQ_STATUS status;
 	StreamPartition *state;
@@ -188,7 +188,7 @@ stream_remove_partitions(Oid database, int32 stream_id)
 	hash_seq_init(&status, stream_partition_hash);
 	while ((state = hash_seq_search(&status)) != NULL)
 	{
-		if (state->key.database == database && (stream_id == 0 || state->key.stream_id == stream_id))
+		if (state->key.database == database && (!OidIsValid(table) || state->key.table == table))
 		{
 			Assert(dlist_is_empty(&state->publishers));
 			(void) hash_search(stream_partition_hash, &state->key, HASH_REMOVE, NULL);
@@ -207,12 +207,12 @@ stream_remove_partitions(Oid database, int32 stream_id)
  * after this call sees everything below the watermark that it will ever see.
  */
 bool
-stream_get_watermark(int32 stream_id, int32 partition, StreamWatermark *result)
+stream_get_watermark(Oid table, int32 partition, StreamWatermark *result)
 {
 	StreamPartition *state;
 
 	LWLockAcquire(&stream_control->lock, LW_SHARED);
-	state = find_partition(stream_id, partition);
+	state = find_partition(table, partition);
 	if (state != NULL)
 	{
 		LWLockAcquire(&state->lock, LW_SHARED);
@@ -244,7 +244,7 @@ stream_get_watermark(int32 stream_id, int32 partition, StreamWatermark *result)
  * and announced: whoever is told to write to it can find it.
  */
 void
-stream_activate_segment(int32 stream_id, int32 segment_no)
+stream_activate_segment(Oid table, int32 segment_no)
 {
 	HASH_SEQ_STATUS status;
 	StreamPartition *state;
@@ -253,7 +253,7 @@ stream_activate_segment(int32 stream_id, int32 segment_no)
 	hash_seq_init(&status, stream_partition_hash);
 	while ((state = hash_seq_search(&status)) != NULL)
 	{
-		if (state->key.database != MyDatabaseId || state->key.stream_id != stream_id)
+		if (state->key.database != MyDatabaseId || state->key.table != table)
 			continue;
 		LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 		if (state->segment_no < segment_no)

@@ -83,7 +83,7 @@ stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset)
 						(long long) from_offset, NameStr(info->name), partition),
 				 errdetail("The log starts at offset %lld.", (long long) log_start),
 				 errhint("Pass a null offset to read from the log start.")));
-	if (stream_get_watermark(info->stream_id, partition, &state))
+	if (stream_get_watermark(info->table, partition, &state))
 		issued = state.next_offset;
 	else
 		issued = Max(stream_sequence_ceiling(info->stream_id, partition),
@@ -182,9 +182,9 @@ stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from
 			close_segment(reader);
 			continue;
 		}
-		has_state = stream_get_watermark(reader->stream_id, partition, &state);
+		has_state = stream_get_watermark(reader->table, partition, &state);
 		reader->fresh = stream_fresh_snapshot(RelationGetRelid(reader->segment.rel));
-		if (has_state || !stream_get_watermark(reader->stream_id, partition, &state))
+		if (has_state || !stream_get_watermark(reader->table, partition, &state))
 		{
 			reader->limit = has_state ? state.watermark : PG_INT64_MAX;
 			break;

@@ -186,11 +186,11 @@ watermark_passed(Oid table, int32 partition, int64 offset)
 	StreamWatermark state;
 	int64		log_end;
 
-	if (stream_get_watermark(info->stream_id, partition, &state))
+	if (stream_get_watermark(info->table, partition, &state))
 		return state.watermark > offset;
 	log_end = stream_log_end(info, partition, NULL);
 	/* it may have appeared meanwhile, with records in flight below that end */
-	if (stream_get_watermark(info->stream_id, partition, &state))
+	if (stream_get_watermark(info->table, partition, &state))
 		return state.watermark > offset;
 	return log_end > offset;
 }
@@ -220,7 +220,7 @@ stream_wait_for_offset(PG_FUNCTION_ARGS)
 				 errhint("Commit first.")));
 
 	/* register first, look afterwards */
-	stream_waiter_register(info->stream_id);
+	stream_waiter_register(table);
 	stream_waiter_add_partition(position.partition);
 	while (!(passed = watermark_passed(table, position.partition, position.offset)))
 	{

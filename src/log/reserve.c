@@ -151,7 +151,7 @@ stream_end_publisher(StreamPartition *partition, StreamPublisher *publisher)
 	SpinLockRelease(&stream_control->publisher_mutex);
 
 	if (moved)
-		stream_wake_waiters(partition->key.stream_id, partition->key.partition);
+		stream_wake_waiters(partition->key.table, partition->key.partition);
 }
 
 /*

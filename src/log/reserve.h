@@ -42,10 +42,10 @@ typedef struct StreamOpenPublisher
 /* partition.c */
 extern void stream_lock_rolls(Oid table);
 extern void stream_unlock_rolls(Oid table);
-extern StreamPartition *stream_attach_partition(Oid table, int32 stream_id, int32 partition);
-extern void stream_remove_partitions(Oid database, int32 stream_id);
-extern bool stream_get_watermark(int32 stream_id, int32 partition, StreamWatermark *result);
-extern void stream_activate_segment(int32 stream_id, int32 segment_no);
+extern StreamPartition *stream_attach_partition(Oid table, int32 partition);
+extern void stream_remove_partitions(Oid database, Oid table);
+extern bool stream_get_watermark(Oid table, int32 partition, StreamWatermark *result);
+extern void stream_activate_segment(Oid table, int32 segment_no);
 extern StreamOpenPublisher *stream_list_publishers(int *n);
 
 /* ceiling.c */

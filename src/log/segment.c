@@ -146,13 +146,13 @@ last_published_at(StreamSegmentTable *segment, Snapshot snapshot, int32 partitio
  * a later segment and its watermark has reached the offset at which it did.
  */
 static bool
-reservations_have_ended(int32 stream_id, int32 partitions, int32 segment_no)
+reservations_have_ended(Oid table, int32 partitions, int32 segment_no)
 {
 	for (int32 partition = 0; partition < partitions; partition++)
 	{
 		StreamWatermark state;
 
-		if (stream_get_watermark(stream_id, partition, &state) &&
+		if (stream_get_watermark(table, partition, &state) &&
 			(state.segment_no <= segment_no || state.watermark < state.segment_base))
 			return false;
 	}
@@ -218,7 +218,7 @@ stream_seal_segments(Oid table)
 	for (int i = 0; i < ncandidates; i++)
 	{
 		/* a later one waits at least as long */
-		if (!reservations_have_ended(stream_id, partitions, candidates[i]))
+		if (!reservations_have_ended(table, partitions, candidates[i]))
 			break;
 		seal_segment(stream_id, partitions, candidates[i]);
 		sealed++;
@@ -275,7 +275,6 @@ roll(const char *name)
 	LOCKTAG		table_lock;
 	LOCKTAG		roll_lock;
 	Oid			table;
-	int32		stream_id;
 	int32		newest;
 
 	SET_LOCKTAG_OBJECT(extension_lock, MyDatabaseId, ExtensionRelationId, extension, 0);
@@ -288,12 +287,11 @@ roll(const char *name)
 	(void) LockAcquire(&roll_lock, ExclusiveLock, true, false);
 	AcceptInvalidationMessages();
 
-	stream_id = stream_info(table)->stream_id;
-	stream_progress_begin("roll_segment", stream_id);
+	stream_progress_begin("roll_segment", table);
 	newest = create_next_segment(table);
 
 	SPI_commit();
-	stream_activate_segment(stream_id, newest);
+	stream_activate_segment(table, newest);
 	stream_seal_segments(table);
 	SPI_commit();
 	stream_progress_end();

@@ -142,7 +142,7 @@ stream_verify_log(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	walk.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	stream_progress_begin("verify_log", stream_id);
+	stream_progress_begin("verify_log", table);
 	for (walk.partition = 0; walk.partition < partitions; walk.partition++)
 	{
 		walk.segment_no = 0;

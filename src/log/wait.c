@@ -34,7 +34,7 @@ static bool registered = false; /* this backend's slot is active */
  * stream, none yet.  The end of a (sub)transaction unregisters it after an error.
  */
 void
-stream_waiter_register(int32 stream_id)
+stream_waiter_register(Oid table)
 {
 	StreamWaiter *waiter = &stream_waiters[STREAM_MY_PROC_NUMBER];
 
@@ -42,7 +42,7 @@ stream_waiter_register(int32 stream_id)
 	SpinLockAcquire(&waiter->mutex);
 	waiter->active = true;
 	waiter->database = MyDatabaseId;
-	waiter->stream_id = stream_id;
+	waiter->table = table;
 	memset(waiter->partitions, 0, sizeof(waiter->partitions));
 	SpinLockRelease(&waiter->mutex);
 	registered = true;
@@ -102,7 +102,7 @@ stream_waiter_sleep(long timeout_ms)
  * moved.  It does not throw: it runs in transaction callbacks.
  */
 void
-stream_wake_waiters(int32 stream_id, int32 partition)
+stream_wake_waiters(Oid table, int32 partition)
 {
 	pg_memory_barrier();
 	if (likely(pg_atomic_read_u32(&stream_control->nwaiters) == 0))
@@ -117,7 +117,7 @@ stream_wake_waiters(int32 stream_id, int32 partition)
 		if (!waiter->active)
 			continue;
 		SpinLockAcquire(&waiter->mutex);
-		wake = waiter->active && waiter->database == MyDatabaseId && waiter->stream_id == stream_id &&
+		wake = waiter->active && waiter->database == MyDatabaseId && waiter->table == table &&
 			(waiter->partitions[partition / 64] & (UINT64CONST(1) << (partition % 64))) != 0;
 		SpinLockRelease(&waiter->mutex);
 		if (wake)

@@ -220,7 +220,7 @@ stream_partition_status(PG_FUNCTION_ARGS)
 			bool		has_state;
 
 			info = stream_info(table);
-			has_state = stream_get_watermark(info->stream_id, partition, &state);
+			has_state = stream_get_watermark(info->table, partition, &state);
 			if (!has_state)
 			{
 				state.watermark = state.next_offset = stream_log_end(info, partition, NULL);
@@ -367,20 +367,13 @@ stream_segment_status(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* name_of finds the name of a stream to show by its number, or null. */
+/* name_of finds the name of a stream to show, or null. */
 static Name
-name_of(List *tables, int32 stream_id)
+name_of(List *tables, Oid table)
 {
-	ListCell   *cell;
+	StreamInfo *info = list_member_oid(tables, table) ? stream_info_if_stream(table) : NULL;
 
-	foreach(cell, tables)
-	{
-		StreamInfo *info = stream_info_if_stream(lfirst_oid(cell));
-
-		if (info != NULL && info->stream_id == stream_id)
-			return &info->name;
-	}
-	return NULL;
+	return info != NULL ? &info->name : NULL;
 }
 
 Datum
@@ -396,7 +389,7 @@ stream_open_publishers(PG_FUNCTION_ARGS)
 	publishers = stream_list_publishers(&n);
 	for (int i = 0; i < n; i++)
 	{
-		Name		name = name_of(tables, publishers[i].key.stream_id);
+		Name		name = name_of(tables, publishers[i].key.table);
 		Datum		values[5];
 		bool		nulls[5] = {false};
 
@@ -431,7 +424,7 @@ stream_progress_status(PG_FUNCTION_ARGS)
 		copy = stream_progress[i];
 		SpinLockRelease(&stream_progress[i].mutex);
 		if (copy.pid == 0 || copy.database != MyDatabaseId ||
-			(name = name_of(tables, copy.stream_id)) == NULL)
+			(name = name_of(tables, copy.table)) == NULL)
 			continue;
 		values[0] = Int32GetDatum(copy.pid);
 		values[1] = CStringGetTextDatum(copy.command);
