@@ -1,5 +1,7 @@
 -- Publishing one record.
 \set SHOW_CONTEXT never
+-- a transaction left prepared by mistake would hang the rest
+SET lock_timeout = '10 s';
 SELECT stream.create_stream('s');
 SELECT stream.create_stream('bytes', value_type => 'bytea');
 

@@ -50,7 +50,7 @@ CREATE FUNCTION left_over()
 	FROM pg_class c
 	WHERE relnamespace IN ('stream_internal'::regnamespace, 'streams'::regnamespace)
 		AND NOT EXISTS (SELECT FROM pg_depend
-			WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('e', 'i'))
+			WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
 		AND relkind NOT IN ('i', 't')
 	UNION ALL SELECT 'types', count(*) FROM pg_type WHERE typnamespace = 'streams'::regnamespace
 	UNION ALL SELECT 'streams', count(*) FROM stream_internal.streams

@@ -1,5 +1,7 @@
 -- Streams: create, alter, drop.
 \set SHOW_CONTEXT never
+-- a transaction left prepared by mistake would hang the rest
+SET lock_timeout = '10 s';
 
 -- Defaults and options.
 SELECT stream.create_stream('plain');
@@ -125,7 +127,9 @@ SELECT * FROM left_over();
 -- views that stand on a stream keep it
 SELECT stream.create_stream('seen');
 CREATE VIEW on_stream AS SELECT key FROM streams.seen;
-SELECT stream.drop_stream('seen'); \echo :SQLSTATE
+\set VERBOSITY sqlstate
+SELECT stream.drop_stream('seen');
+\set VERBOSITY default
 SELECT stream.publish('seen', 'still there', '1');
 SELECT * FROM on_stream;
 DROP VIEW on_stream;

@@ -197,7 +197,7 @@ take_row(FaceInsert *insert, TupleTableSlot *slot, StreamRecord *record, int32 *
 	set_part(slot, Anum_record_value, &record->value, &record->value_len);
 	set_part(slot, Anum_record_headers, &record->headers, &record->headers_len);
 	if (record->headers_len >= 0)
-		stream_check_headers(slot->tts_values[Anum_record_headers - 1]);
+		stream_check_headers(slot->tts_values[Anum_record_headers - 1], 0);
 	if (slot->tts_isnull[Anum_record_partition - 1])
 		*partition = stream_choose_partition(target, record);
 	else

@@ -86,11 +86,11 @@ set_value(StreamRecord *record, Datum datum)
 }
 
 static inline void
-set_headers(StreamRecord *record, Datum datum)
+set_headers(StreamRecord *record, Datum datum, int element)
 {
 	struct varlena *headers;
 
-	stream_check_headers(datum);
+	stream_check_headers(datum, element);
 	headers = PG_DETOAST_DATUM_PACKED(datum);
 	record->headers = VARDATA_ANY(headers);
 	record->headers_len = VARSIZE_ANY_EXHDR(headers);
@@ -171,7 +171,7 @@ publish_one(FunctionCallInfo fcinfo, StreamTarget *target, Datum value, bool tom
 	if (!tombstone)
 		set_value(&record, value);
 	if (!PG_ARGISNULL(headers_arg))
-		set_headers(&record, PG_GETARG_DATUM(headers_arg));
+		set_headers(&record, PG_GETARG_DATUM(headers_arg), 0);
 	if (partition_arg >= 0 && !PG_ARGISNULL(partition_arg))
 	{
 		partition = PG_GETARG_INT32(partition_arg);
@@ -318,7 +318,7 @@ publish_batch(FunctionCallInfo fcinfo, StreamValueType value_type)
 		if (keys.elements != NULL && !keys.nulls[i])
 			set_key(record, keys.elements[i]);
 		if (headers.elements != NULL && !headers.nulls[i])
-			set_headers(record, headers.elements[i]);
+			set_headers(record, headers.elements[i], i + 1);
 		partitions[i] = stream_choose_partition(target, record);
 	}
 

@@ -42,16 +42,20 @@ stream_check_value_type(const char *stream, StreamValueType actual, StreamValueT
 				 errhint("Use the functions without _bytes in their names.")));
 }
 
-/* stream_check_headers refuses headers that are no object. */
+/*
+ * stream_check_headers refuses headers that are no object; element is their
+ * place in an array, or 0.
+ */
 void
-stream_check_headers(Datum headers)
+stream_check_headers(Datum headers, int element)
 {
 	Jsonb	   *jb = DatumGetJsonbP(headers);
 
 	if (!JB_ROOT_IS_OBJECT(jb))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("headers must be a JSON object")));
+				 element == 0 ? errmsg("headers must be a JSON object") :
+				 errmsg("element %d of headers must be a JSON object", element)));
 }
 
 /* stream_partition_of_key is Kafka's default: murmur2 of the key in UTF-8. */

@@ -24,7 +24,7 @@
 extern Oid	stream_value_type_oid(StreamValueType type);
 extern const char *stream_value_type_name(StreamValueType type);
 extern void stream_check_value_type(const char *stream, StreamValueType actual, StreamValueType wanted);
-extern void stream_check_headers(Datum headers);
+extern void stream_check_headers(Datum headers, int element);
 extern int32 stream_partition_of_key(const char *key, int32 len, int32 partitions);
 
 /* Copies of a record's parts as varlenas, good until the next record. */

@@ -113,6 +113,9 @@ verify_range(VerifyWalk *walk, StreamPartitionInfo *known, int64 batches, int64 
 			report(walk, end - 1, "sealed segment has %lld batches of which the catalog knows nothing",
 				   (long long) batches);
 	}
+	else if (batches == 0)
+		report(walk, range->base_offset, "sealed segment has no batches, the catalog says %d with %lld records",
+			   range->batches, (long long) range->records);
 	else if (range->batches != batches || range->records != records || range->end_offset != end)
 		report(walk, end - 1, "sealed segment has %lld batches with %lld records up to offset %lld, the catalog says %d, %lld and %lld",
 			   (long long) batches, (long long) records, (long long) end - 1,
