@@ -440,6 +440,15 @@ stream_new_id(void)
 	return (int32) nextval_internal(stream_internal_relation("stream_id_seq", false), false);
 }
 
+/* stream_id_of_name finds the number of the catalog's row of that name; 0: none. */
+int32
+stream_id_of_name(const char *name)
+{
+	StreamInfo	info = {0};
+
+	return read_row(&info, name) ? info.stream_id : 0;
+}
+
 /* stream_insert adds the row of a new stream, after checking its options. */
 void
 stream_insert(int32 stream_id, const char *name, int32 partitions,

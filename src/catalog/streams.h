@@ -86,6 +86,7 @@ extern void stream_check_partition(const StreamInfo *info, int32 partition);
 extern void stream_invalidate(Oid table);
 
 extern int32 stream_new_id(void);
+extern int32 stream_id_of_name(const char *name);
 extern void stream_insert(int32 stream_id, const char *name, int32 partitions,
 						  const char *value_type, const char *compression);
 extern void stream_check_compression(const char *compression);

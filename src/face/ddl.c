@@ -66,6 +66,40 @@ check_create(const char *name)
 				 errmsg("stream \"%s\" already exists", name)));
 }
 
+/*
+ * new_id draws a number for a stream.  After a restore without data the sequence
+ * begins anew while tables of old streams are there: those are passed over.
+ */
+static int32
+new_id(void)
+{
+	for (;;)
+	{
+		int32		stream_id = stream_new_id();
+		char		name[NAMEDATALEN];
+
+		stream_segment_table_name(name, stream_id, 1);
+		if (!OidIsValid(stream_internal_relation(name, true)))
+			return stream_id;
+	}
+}
+
+/*
+ * forget_orphan removes what the catalog says of a stream whose foreign table
+ * is gone: it was dropped while the library was not loaded.
+ */
+static void
+forget_orphan(const char *name)
+{
+	int32		stream_id = stream_id_of_name(name);
+
+	if (stream_id == 0)
+		return;
+	stream_delete_log(stream_id);
+	stream_delete(stream_id);
+	CommandCounterIncrement();
+}
+
 /* create_foreign_table makes the stream's face, as the calling user. */
 static Oid
 create_foreign_table(const char *name, const char *value_type)
@@ -122,7 +156,8 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	stream_lock_extension();
 	check_create(name);
 	owner = stream_extension_owner();
-	stream_id = stream_new_id();
+	forget_orphan(name);
+	stream_id = new_id();
 	/* the row first: it checks the options */
 	stream_insert(stream_id, name, partitions, value_type, compression);
 	table = create_foreign_table(name, value_type);

@@ -56,9 +56,10 @@ PG_FUNCTION_INFO_V1(stream_roll_segment);
 
 /*
  * stream_depend_on_table makes a segment or sequence go with its stream's
- * foreign table, however that is dropped, and not be dropped without it.  It
- * depends on the table's row type, which goes with the table: pg_dump would take
- * a sequence that depends on a table for the default of a column.
+ * foreign table, however that is dropped.  It depends on the table's row type,
+ * which goes with the table: pg_dump would take a sequence that depends on a
+ * table for the default of a column.  (An internal dependency would also forbid
+ * to drop it alone, but pg_restore --clean does that.)
  */
 void
 stream_depend_on_table(Oid relid, Oid table)
@@ -68,7 +69,7 @@ stream_depend_on_table(Oid relid, Oid table)
 
 	ObjectAddressSet(object, RelationRelationId, relid);
 	ObjectAddressSet(type, TypeRelationId, get_rel_type_id(table));
-	recordDependencyOn(&object, &type, DEPENDENCY_INTERNAL);
+	recordDependencyOn(&object, &type, DEPENDENCY_AUTO);
 }
 
 /* stream_depends_on_table says whether it does; after a restore it does not. */
