@@ -201,7 +201,43 @@ CREATE TABLE stream_internal.segment_ranges (
 COMMENT ON TABLE stream_internal.segment_ranges IS
 	'what a sealed segment holds of each partition, in offsets base_offset <= offset < end_offset; no row: nothing';
 
+CREATE SEQUENCE stream_internal.group_id_seq AS int;
+COMMENT ON SEQUENCE stream_internal.group_id_seq IS 'numbers of consumer groups, never used twice';
+
+CREATE TABLE stream_internal.consumer_groups (
+	group_id int NOT NULL,
+	stream_id int NOT NULL,
+	consumer_group name NOT NULL,
+	on_offset_out_of_range text NOT NULL,
+	max_poll_interval int NOT NULL,
+	paused boolean NOT NULL,
+	created_at timestamptz NOT NULL,
+	CONSTRAINT consumer_groups_pkey PRIMARY KEY (group_id),
+	CONSTRAINT consumer_groups_stream_key UNIQUE (stream_id, consumer_group)
+);
+COMMENT ON TABLE stream_internal.consumer_groups IS 'one row for each consumer group of a stream';
+COMMENT ON COLUMN stream_internal.consumer_groups.max_poll_interval IS 'in milliseconds';
+
+-- appended to, and folded now and then: see consumer/offsets.c
+CREATE TABLE stream_internal.offsets (
+	group_id int NOT NULL,
+	"partition" int NOT NULL,
+	seq bigint NOT NULL,
+	folded_seq bigint NOT NULL,
+	committed_offset bigint NOT NULL,
+	records_skipped bigint NOT NULL,
+	committed_at timestamptz NOT NULL,
+	CONSTRAINT offsets_pkey PRIMARY KEY (group_id, "partition", seq)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+COMMENT ON TABLE stream_internal.offsets IS 'commits of consumer groups; the one with the highest seq counts';
+COMMENT ON COLUMN stream_internal.offsets.folded_seq IS 'rows with a lower seq have been deleted';
+COMMENT ON COLUMN stream_internal.offsets.committed_offset IS 'the next offset to read';
+COMMENT ON COLUMN stream_internal.offsets.records_skipped IS 'offsets passed over because retention had removed them';
+
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.group_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.consumer_groups', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.offsets', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.streams', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.offset_gaps', '');
@@ -333,6 +369,67 @@ COMMENT ON FUNCTION stream.wait_for_offset(text, stream.record_position, interva
 	'waits until the high watermark has passed that position; false when the timeout came first; needs SELECT';
 
 --
+-- Consumer groups
+--
+
+CREATE FUNCTION stream.create_consumer_group(stream text, consumer_group text, start text = 'earliest',
+	on_offset_out_of_range text = 'error', max_poll_interval interval = '5 min')
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_create_consumer_group';
+COMMENT ON FUNCTION stream.create_consumer_group(text, text, text, text, interval) IS
+	'creates a consumer group that starts at: earliest, latest, offset <n>, datetime <timestamp> or duration <interval> (so long ago); needs SELECT';
+
+CREATE FUNCTION stream.alter_consumer_group(stream text, consumer_group text,
+	on_offset_out_of_range text = NULL, max_poll_interval interval = NULL)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_alter_consumer_group';
+COMMENT ON FUNCTION stream.alter_consumer_group(text, text, text, interval) IS 'changes a consumer group; null keeps a value; needs SELECT';
+
+CREATE FUNCTION stream.drop_consumer_group(stream text, consumer_group text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_drop_consumer_group';
+COMMENT ON FUNCTION stream.drop_consumer_group(text, text) IS
+	'drops a consumer group with its offsets, after waiting for consumers in mid-transaction; needs SELECT';
+
+CREATE FUNCTION stream.pause_consumer_group(stream text, consumer_group text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_pause_consumer_group';
+COMMENT ON FUNCTION stream.pause_consumer_group(text, text) IS 'makes consume return nothing until the group is resumed; needs SELECT';
+
+CREATE FUNCTION stream.resume_consumer_group(stream text, consumer_group text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_resume_consumer_group';
+COMMENT ON FUNCTION stream.resume_consumer_group(text, text) IS 'ends a pause; needs SELECT';
+
+CREATE FUNCTION stream.consume(stream text, consumer_group text,
+	max_records int = 100, max_bytes bigint = 1048576, autocommit boolean = false,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value jsonb, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consume';
+COMMENT ON FUNCTION stream.consume(text, text, int, bigint, boolean) IS
+	'the group''s next records of partitions that nobody else is processing; their offsets commit with the transaction; needs SELECT';
+
+CREATE FUNCTION stream.consume_bytes(stream text, consumer_group text,
+	max_records int = 100, max_bytes bigint = 1048576, autocommit boolean = false,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value bytea, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consume_bytes';
+COMMENT ON FUNCTION stream.consume_bytes(text, text, int, bigint, boolean) IS 'consume from a stream of value type bytea';
+
+CREATE FUNCTION stream.wait_for_records(stream text, consumer_group text, timeout interval = '5 s') RETURNS boolean
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for_records';
+COMMENT ON FUNCTION stream.wait_for_records(text, text, interval) IS
+	'waits until the group has records in a partition that nobody is processing; false when the timeout came first; needs SELECT';
+
+CREATE FUNCTION stream.reset_offsets(stream text, consumer_group text, target text, partitions int[] = NULL,
+	execute boolean = false, force boolean = false,
+	OUT "partition" int, OUT current_offset bigint, OUT new_offset bigint, OUT note text)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_reset_offsets';
+COMMENT ON FUNCTION stream.reset_offsets(text, text, text, int[], boolean, boolean) IS
+	'shows, and with execute sets, a group''s offsets: earliest, latest, current, offset <n>, shift <n>, datetime <timestamp>, duration <interval>; needs SELECT';
+
+--
 -- Monitoring.  The functions show the streams that the caller may SELECT
 -- from, and all of them to a member of pg_monitor.
 --
@@ -381,6 +478,29 @@ COMMENT ON COLUMN stream.segment_status.total_bytes IS 'size on disk with its in
 COMMENT ON COLUMN stream.segment_status.xid_age IS 'age of the oldest transaction id that is not frozen in it, as for autovacuum_freeze_max_age';
 COMMENT ON COLUMN stream.segment_status.offset_ranges IS 'one element for each partition, from the first record to behind the last; null: none';
 
+CREATE FUNCTION stream_internal.consumer_lag(OUT consumer_group name, OUT stream name, OUT "partition" int,
+	OUT committed_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unread_at timestamptz,
+	OUT lag_seconds double precision, OUT committed_at timestamptz, OUT records_skipped bigint, OUT group_id int)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consumer_lag';
+COMMENT ON FUNCTION stream_internal.consumer_lag() IS 'behind the view stream.consumer_lag';
+CREATE VIEW stream.consumer_lag AS
+	SELECT c.consumer_group, c.stream, c."partition", c.committed_offset, c.high_watermark, c.lag, c.oldest_unread_at,
+		c.lag_seconds, l.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name,
+		c.committed_at, c.records_skipped
+	FROM stream_internal.consumer_lag() c
+		LEFT JOIN pg_catalog.pg_lock_status() l ON l.locktype = 'advisory' AND l.objsubid = 83 AND l.granted
+			AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+			AND l.classid = c.group_id::pg_catalog.oid AND l.objid = c."partition"::pg_catalog.oid
+		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) a ON l.pid IS NOT NULL;
+COMMENT ON VIEW stream.consumer_lag IS 'one row for each partition of each consumer group, computed when asked';
+COMMENT ON COLUMN stream.consumer_lag.committed_offset IS 'the next offset the group reads';
+COMMENT ON COLUMN stream.consumer_lag.lag IS 'offsets from there to the high watermark, without those that restarts have skipped';
+COMMENT ON COLUMN stream.consumer_lag.oldest_unread_at IS 'when the oldest unread record was published, also one held back by an open publisher; null: none';
+COMMENT ON COLUMN stream.consumer_lag.lag_seconds IS 'its age; zero when there is none';
+COMMENT ON COLUMN stream.consumer_lag.pid IS 'session that is processing the partition';
+COMMENT ON COLUMN stream.consumer_lag.records_skipped IS 'offsets passed over because retention had removed them';
+
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_open_publishers';
@@ -412,5 +532,5 @@ CREATE VIEW stream.progress AS
 		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(p.pid) a ON true;
 COMMENT ON VIEW stream.progress IS 'long operations under way, in blocks or steps done and in total';
 
-GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.open_publishers,
+GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.consumer_lag, stream.open_publishers,
 	stream.memory_status, stream.progress TO PUBLIC;

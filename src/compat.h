@@ -132,6 +132,15 @@
 #define stream_lock_held_by_me(tag, mode)	LockHeldByMe(tag, mode)
 #endif
 
+/* 18 has dropped an argument of the executor's hook. */
+#if PG_VERSION_NUM >= 180000
+#define STREAM_EXECUTOR_RUN_ARGS	QueryDesc *query, ScanDirection direction, uint64 count
+#define STREAM_EXECUTOR_RUN_PASS	query, direction, count
+#else
+#define STREAM_EXECUTOR_RUN_ARGS	QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define STREAM_EXECUTOR_RUN_PASS	query, direction, count, once
+#endif
+
 /* 17 names wait events of extensions. */
 #if PG_VERSION_NUM >= 170000
 #include "utils/wait_event.h"

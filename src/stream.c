@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/streams.h"
+#include "consumer/consume.h"
 #include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -35,4 +36,5 @@ _PG_init(void)
 	stream_segtable_init();
 	stream_xact_init();
 	stream_hooks_init();
+	stream_consume_init();
 }

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "consumer/consume.h"
 #include "log/append.h"
 #include "log/forget.h"
 #include "log/reserve.h"
@@ -45,6 +46,7 @@ xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_COMMIT:
 			stream_end_publishers(true);
+			stream_consume_end();
 			stream_forget_end(true);
 			break;
 
@@ -53,12 +55,14 @@ xact_callback(XactEvent event, void *arg)
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_end_publishers(false);
+			stream_consume_end();
 			stream_forget_end(false);
 			break;
 
 		case XACT_EVENT_PREPARE:
 			/* nothing was published, or all of it rolled back */
 			stream_end_publishers(false);
+			stream_consume_end();
 			break;
 
 		default:

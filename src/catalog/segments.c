@@ -220,6 +220,29 @@ stream_insert_range(int32 stream_id, int32 partition, const StreamRange *range)
 	stream_catalog_insert(RANGES_TABLE, Natts_ranges, values, nulls);
 }
 
+/* stream_count_gaps counts the offsets from <= offset < to that restarts have skipped. */
+int64
+stream_count_gaps(int32 stream_id, int32 partition, int64 from, int64 to)
+{
+	StreamCatalogScan scan;
+	ScanKeyData keys[2];
+	HeapTuple	tuple;
+	int64		count = 0;
+
+	init_int4_key(&keys[0], Anum_stream_id, stream_id);
+	init_int4_key(&keys[1], Anum_gaps_partition, partition);
+	stream_catalog_begin(&scan, GAPS_TABLE, GAPS_PKEY, 2, keys, false);
+	while (HeapTupleIsValid(tuple = stream_catalog_next(&scan, ForwardScanDirection)))
+	{
+		int64		base = DatumGetInt64(stream_catalog_get(&scan, tuple, Anum_gaps_base_offset, NULL));
+		int64		end = DatumGetInt64(stream_catalog_get(&scan, tuple, Anum_gaps_end_offset, NULL));
+
+		count += Max(0, Min(end, to) - Max(base, from));
+	}
+	stream_catalog_end(&scan);
+	return count;
+}
+
 /* stream_insert_gap records offsets that a restart has skipped. */
 void
 stream_insert_gap(int32 stream_id, int32 partition, int64 base_offset, int64 end_offset)

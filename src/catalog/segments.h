@@ -19,6 +19,7 @@ extern void stream_insert_partitions(int32 stream_id, int32 partitions);
 extern void stream_insert_segment(int32 stream_id, int32 segment_no);
 extern void stream_seal_segment_row(int32 stream_id, int32 segment_no);
 extern void stream_insert_range(int32 stream_id, int32 partition, const StreamRange *range);
+extern int64 stream_count_gaps(int32 stream_id, int32 partition, int64 from, int64 to);
 extern void stream_insert_gap(int32 stream_id, int32 partition, int64 base_offset, int64 end_offset);
 extern void stream_delete_log(int32 stream_id);
 

@@ -561,3 +561,30 @@ stream_may_see(Oid table)
 	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
 		pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
+
+/*
+ * stream_visible_tables lists the foreign tables of the streams to show, when lock
+ * each locked against being dropped.  It does not wait: a stream whose drop
+ * waits for its publishers is left out then, and shown where no lock is needed.
+ */
+List *
+stream_visible_tables(bool lock)
+{
+	List	   *result = NIL;
+	ListCell   *cell;
+
+	foreach(cell, stream_all_tables())
+	{
+		Oid			table = lfirst_oid(cell);
+
+		if (!stream_may_see(table))
+			continue;
+		if (lock && !ConditionalLockRelationOid(table, AccessShareLock))
+			continue;
+		if (stream_info_if_stream(table) != NULL)
+			result = lappend_oid(result, table);
+		else if (lock)
+			UnlockRelationOid(table, AccessShareLock);
+	}
+	return result;
+}

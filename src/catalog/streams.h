@@ -69,6 +69,9 @@ typedef struct StreamInfo
 	int			nsegments;		/* at least 1 */
 	StreamSegment *segments;	/* by segment_no; the last one is active */
 	StreamPartitionInfo *partition;
+	bool		groups_loaded;	/* else the next two are not set: groups.h */
+	int			ngroups;
+	struct StreamGroup *groups;
 } StreamInfo;
 
 /* Grows whenever a cached StreamInfo or privilege may have changed. */
@@ -95,5 +98,6 @@ extern void stream_rename(int32 stream_id, const char *name);
 extern void stream_delete(int32 stream_id);
 extern List *stream_all_tables(void);
 extern bool stream_may_see(Oid table);
+extern List *stream_visible_tables(bool lock);
 
 #endif							/* STREAM_STREAMS_H */

@@ -25,6 +25,7 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/groups.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -55,7 +56,8 @@ static object_access_hook_type previous_object_access_hook = NULL;
 static bool
 catalog_is_whole(void)
 {
-	static const char *const tables[] = {"streams", "partitions", "offset_gaps", "segments", "segment_ranges"};
+	static const char *const tables[] = {"streams", "partitions", "offset_gaps", "segments", "segment_ranges",
+	"consumer_groups", "offsets"};
 
 	if (!OidIsValid(get_namespace_oid(STREAM_INTERNAL_SCHEMA, true)))
 		return false;
@@ -139,6 +141,7 @@ table_dropped(Oid table)
 	stream_id = info->stream_id;
 	if (!extension_goes())
 		drop_independent(info);
+	stream_delete_groups(info);
 	stream_delete_log(stream_id);
 	stream_delete(stream_id);
 }

@@ -29,7 +29,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "log/append.h"
-#include "log/publish_timeout.h"
+#include "log/deadline.h"
 #include "log/segtable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -283,7 +283,7 @@ stream_block_reserve(StreamBlock *block, StreamTarget *target, int32 number, int
 	first = partition->publisher == NULL;
 	if (unlikely(first))
 	{
-		stream_start_publish_timeout();
+		stream_start_deadline(STREAM_DEADLINE_PUBLISH, stream_publish_timeout);
 		partition->publisher_subid = buffer->subid;
 		partition->next_publisher = publishing->publishers;
 		publishing->publishers = partition;
@@ -601,7 +601,7 @@ stream_flush_all(void)
 		stream_insert_gap(partition->target->stream_id, partition->number, base, end);
 	}
 	publishing->closed = true;
-	stream_stop_publish_timeout();
+	stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
 }
 
 /* stream_end_publishers ends the transaction's publishing; it does not throw. */
@@ -618,7 +618,7 @@ stream_end_publishers(bool committed)
 		if (partition->publisher != NULL)
 			stream_end_publisher(partition->state, partition->publisher);
 	}
-	stream_stop_publish_timeout();
+	stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
 	publishing = NULL;
 	last_target = NULL;
 }
@@ -761,7 +761,7 @@ stream_publish_abort_sub(SubTransactionId subid)
 			link = &partition->next_publisher;
 	}
 	if (publishing->publishers == NULL)
-		stream_stop_publish_timeout();
+		stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
 
 	for (StreamTarget *target = publishing->targets; target != NULL; target = target->next)
 	{

@@ -220,6 +220,8 @@ stream_get_watermark(Oid table, int32 partition, StreamWatermark *result)
 		result->ceiling = state->ceiling;
 		result->segment_base = state->segment_base;
 		result->segment_no = state->segment_no;
+		result->gap_base = state->gap_base;
+		result->gap_end = state->gap_end;
 		if (dlist_is_empty(&state->publishers))
 		{
 			result->watermark = state->next_offset;

@@ -98,6 +98,25 @@ stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset)
 }
 
 /*
+ * stream_current_watermark returns a partition's high watermark: without shared
+ * state, the log's end.
+ */
+int64
+stream_current_watermark(StreamInfo *info, int32 partition)
+{
+	StreamWatermark state;
+	int64		log_end;
+
+	if (stream_get_watermark(info->table, partition, &state))
+		return state.watermark;
+	log_end = stream_log_end(info, partition, NULL);
+	/* it may have appeared meanwhile, with records in flight below that end */
+	if (stream_get_watermark(info->table, partition, &state))
+		return state.watermark;
+	return log_end;
+}
+
+/*
  * open_segment opens a segment for the reader; false: it has just gone.  When
  * the catalog still has it, its table has been dropped behind our back.
  */

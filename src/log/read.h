@@ -37,6 +37,8 @@ extern int64 stream_check_from_offset(StreamInfo *info, int32 partition, int64 f
 extern void stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from_offset,
 								Snapshot own);
 extern int64 stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at);
+extern int64 stream_first_offset_at(Oid table, int32 partition, TimestampTz at, Snapshot own);
+extern int64 stream_current_watermark(StreamInfo *info, int32 partition);
 extern bool stream_reader_next(StreamReader *reader, StreamRecord *record);
 extern int64 stream_reader_count(StreamReader *reader);
 extern void stream_reader_end(StreamReader *reader);

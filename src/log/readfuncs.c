@@ -128,71 +128,14 @@ Datum
 stream_offset_at(PG_FUNCTION_ARGS)
 {
 	Oid			table = open_stream(fcinfo);
-	StreamInfo *info = stream_info(table);
-	StreamReader reader;
-	StreamRecord record;
-	TimestampTz at;
-	int32		partition;
-	int64		from;
 	int64		result;
-	bool		found = false;
 
 	null_argument(fcinfo, 1, "partition");
 	null_argument(fcinfo, 2, "at");
-	partition = PG_GETARG_INT32(1);
-	at = PG_GETARG_TIMESTAMPTZ(2);
-	stream_check_partition(info, partition);
-
-	from = RecoveryInProgress() ? -1 : stream_offset_before(info, partition, at);
-	stream_reader_begin(&reader, table, partition, from, GetActiveSnapshot());
-	while (!found && stream_reader_next(&reader, &record))
-		found = record.timestamp >= at;
-	if (found)
-		result = record.offset;
-	else if (reader.unseen)
-		result = reader.position;	/* who begins here misses nothing */
-	else if (reader.limit != PG_INT64_MAX)
-		result = reader.limit;
-	else
-		result = stream_log_end(stream_info(table), partition, NULL);
-	stream_reader_end(&reader);
+	stream_check_partition(stream_info(table), PG_GETARG_INT32(1));
+	result = stream_first_offset_at(table, PG_GETARG_INT32(1), PG_GETARG_TIMESTAMPTZ(2), GetActiveSnapshot());
 	UnlockRelationOid(table, AccessShareLock);
 	PG_RETURN_INT64(result);
-}
-
-/* timeout_argument turns an interval into a moment, not later than stream.max_wait. */
-static TimestampTz
-timeout_argument(const Interval *timeout)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz latest = TimestampTzPlusMilliseconds(now, (int64) stream_max_wait);
-	TimestampTz until;
-
-	until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
-													TimestampTzGetDatum(now),
-													PointerGetDatum(timeout)));
-	if (until < now)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("timeout must not be negative")));
-	return Min(until, latest);
-}
-
-/* watermark_passed says whether the watermark has passed an offset. */
-static bool
-watermark_passed(Oid table, int32 partition, int64 offset)
-{
-	StreamInfo *info = stream_info(table);
-	StreamWatermark state;
-	int64		log_end;
-
-	if (stream_get_watermark(info->table, partition, &state))
-		return state.watermark > offset;
-	log_end = stream_log_end(info, partition, NULL);
-	/* it may have appeared meanwhile, with records in flight below that end */
-	if (stream_get_watermark(info->table, partition, &state))
-		return state.watermark > offset;
-	return log_end > offset;
 }
 
 Datum
@@ -207,7 +150,7 @@ stream_wait_for_offset(PG_FUNCTION_ARGS)
 	null_argument(fcinfo, 1, "position");
 	null_argument(fcinfo, 2, "timeout");
 	position = *PG_GETARG_STREAM_POSITION(1);
-	until = timeout_argument(PG_GETARG_INTERVAL_P(2));
+	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	stream_check_partition(info, position.partition);
 	if (RecoveryInProgress())
 		ereport(ERROR,
@@ -222,7 +165,7 @@ stream_wait_for_offset(PG_FUNCTION_ARGS)
 	/* register first, look afterwards */
 	stream_waiter_register(table);
 	stream_waiter_add_partition(position.partition);
-	while (!(passed = watermark_passed(table, position.partition, position.offset)))
+	while (!(passed = stream_current_watermark(stream_info(table), position.partition) > position.offset))
 	{
 		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 

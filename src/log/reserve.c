@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/segments.h"
 #include "compat.h"
 #include "guc.h"
 #include "log/reserve.h"
@@ -187,4 +188,19 @@ stream_release_gap(StreamPartition *partition, bool recorded)
 	if (recorded)
 		partition->gap_base = partition->gap_end;
 	LWLockRelease(&partition->lock);
+}
+
+/*
+ * stream_offsets_in_gaps counts the offsets from <= offset < to that restarts
+ * have skipped, recorded or not: no record ever has them.
+ */
+int64
+stream_offsets_in_gaps(Oid table, int32 stream_id, int32 partition, int64 from, int64 to)
+{
+	int64		count = stream_count_gaps(stream_id, partition, from, to);
+	StreamWatermark state;
+
+	if (stream_get_watermark(table, partition, &state))
+		count += Max(0, Min(state.gap_end, to) - Max(state.gap_base, from));
+	return count;
 }

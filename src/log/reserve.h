@@ -27,6 +27,8 @@ typedef struct StreamWatermark
 	int64		ceiling;
 	int64		segment_base;	/* first offset that went to segment_no */
 	int32		segment_no;
+	int64		gap_base;		/* skipped at the first reservation, and not yet */
+	int64		gap_end;		/* recorded; equal: none */
 	TimestampTz since;			/* age of the oldest open publisher; 0: none */
 } StreamWatermark;
 
@@ -62,6 +64,7 @@ extern void stream_stop_extending(void);
 extern void stream_reserve(StreamPartition *partition, StreamPublisher **publisher, int32 count,
 						   StreamReservation *result);
 extern void stream_end_publisher(StreamPartition *partition, StreamPublisher *publisher);
+extern int64 stream_offsets_in_gaps(Oid table, int32 stream_id, int32 partition, int64 from, int64 to);
 extern bool stream_claim_gap(StreamPartition *partition, int64 *base, int64 *end);
 extern void stream_release_gap(StreamPartition *partition, bool recorded);
 

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "log/read.h"
 #include "miscadmin.h"
 #include "utils/rel.h"
@@ -92,4 +93,32 @@ stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at)
 			return begin;
 	}
 	return -1;
+}
+
+/*
+ * stream_first_offset_at returns the offset of the first record published at or
+ * after a time that the statement with the snapshot own may see; the high
+ * watermark when there is none.  The caller has a lock on the foreign table.
+ */
+int64
+stream_first_offset_at(Oid table, int32 partition, TimestampTz at, Snapshot own)
+{
+	StreamReader reader;
+	StreamRecord record;
+	int64		from;
+	int64		result;
+	bool		found = false;
+
+	from = RecoveryInProgress() ? -1 : stream_offset_before(stream_info(table), partition, at);
+	stream_reader_begin(&reader, table, partition, from, own);
+	while (!found && stream_reader_next(&reader, &record))
+		found = record.timestamp >= at;
+	if (found)
+		result = record.offset;
+	else if (reader.unseen || reader.limit == PG_INT64_MAX)
+		result = reader.position;	/* who begins there misses nothing */
+	else
+		result = reader.limit;
+	stream_reader_end(&reader);
+	return result;
 }

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "guc.h"
 #include "log/wait.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -22,6 +23,8 @@
 #include "storage/latch.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 /* How often a waiter looks whether its client is still there, in ms. */
 #define STREAM_CLIENT_CHECK_INTERVAL	1000
@@ -123,4 +126,22 @@ stream_wake_waiters(Oid table, int32 partition)
 		if (wake)
 			SetLatch(&ProcGlobal->allProcs[i].procLatch);
 	}
+}
+
+/* stream_wait_until turns an interval into a moment, not later than stream.max_wait. */
+TimestampTz
+stream_wait_until(const Interval *timeout)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz latest = TimestampTzPlusMilliseconds(now, (int64) stream_max_wait);
+	TimestampTz until;
+
+	until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+													TimestampTzGetDatum(now),
+													PointerGetDatum(timeout)));
+	if (until < now)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must not be negative")));
+	return Min(until, latest);
 }

@@ -8,6 +8,9 @@
 #ifndef STREAM_WAIT_H
 #define STREAM_WAIT_H
 
+#include "utils/timestamp.h"
+
+extern TimestampTz stream_wait_until(const Interval *timeout);
 extern void stream_waiter_register(Oid table);
 extern void stream_waiter_add_partition(int32 partition);
 extern void stream_waiter_unregister(void);

@@ -62,33 +62,6 @@ begin_rows(FunctionCallInfo fcinfo)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 }
 
-/*
- * visible_streams lists the foreign tables of the streams to show, when lock
- * each locked against being dropped.  It does not wait: a stream whose drop
- * waits for its publishers is left out then, and shown where no lock is needed.
- */
-static List *
-visible_streams(bool lock)
-{
-	List	   *result = NIL;
-	ListCell   *cell;
-
-	foreach(cell, stream_all_tables())
-	{
-		Oid			table = lfirst_oid(cell);
-
-		if (!stream_may_see(table))
-			continue;
-		if (lock && !ConditionalLockRelationOid(table, AccessShareLock))
-			continue;
-		if (stream_info_if_stream(table) != NULL)
-			result = lappend_oid(result, table);
-		else if (lock)
-			UnlockRelationOid(table, AccessShareLock);
-	}
-	return result;
-}
-
 /* add_unsealed adds what the segments that are not sealed hold of a partition. */
 static void
 add_unsealed(Oid table, int32 partition, int64 limit, Totals *totals)
@@ -168,7 +141,7 @@ stream_stream_status(PG_FUNCTION_ARGS)
 	ListCell   *cell;
 
 	begin_rows(fcinfo);
-	foreach(cell, visible_streams(true))
+	foreach(cell, stream_visible_tables(true))
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info = stream_info(table);
@@ -205,7 +178,7 @@ stream_partition_status(PG_FUNCTION_ARGS)
 	bool		recovery = RecoveryInProgress();
 
 	begin_rows(fcinfo);
-	foreach(cell, visible_streams(true))
+	foreach(cell, stream_visible_tables(true))
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info = stream_info(table);
@@ -351,7 +324,7 @@ stream_segment_status(PG_FUNCTION_ARGS)
 	ListCell   *cell;
 
 	begin_rows(fcinfo);
-	foreach(cell, visible_streams(true))
+	foreach(cell, stream_visible_tables(true))
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info = stream_info(table);
@@ -385,7 +358,7 @@ stream_open_publishers(PG_FUNCTION_ARGS)
 	int			n;
 
 	begin_rows(fcinfo);
-	tables = visible_streams(false);
+	tables = stream_visible_tables(false);
 	publishers = stream_list_publishers(&n);
 	for (int i = 0; i < n; i++)
 	{
@@ -412,7 +385,7 @@ stream_progress_status(PG_FUNCTION_ARGS)
 	List	   *tables;
 
 	begin_rows(fcinfo);
-	tables = visible_streams(false);
+	tables = stream_visible_tables(false);
 	for (int i = 0; i < STREAM_MAX_PROCS; i++)
 	{
 		StreamProgress copy;

@@ -1,0 +1,14 @@
+/*-------------------------------------------------------------------------
+ *
+ * consume.h
+ *		Transactional consume.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_CONSUME_H
+#define STREAM_CONSUME_H
+
+extern void stream_consume_init(void);
+extern void stream_consume_end(void);
+
+#endif							/* STREAM_CONSUME_H */

@@ -1,0 +1,178 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.c
+ *		Consumer groups as objects: created, altered, dropped, paused.
+ *
+ * Whoever may read a stream may have groups on it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/groups.h"
+#include "catalog/tables.h"
+#include "consumer/offsets.h"
+#include "consumer/target.h"
+#include "fmgr.h"
+#include "log/reserve.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(stream_create_consumer_group);
+PG_FUNCTION_INFO_V1(stream_alter_consumer_group);
+PG_FUNCTION_INFO_V1(stream_drop_consumer_group);
+PG_FUNCTION_INFO_V1(stream_pause_consumer_group);
+PG_FUNCTION_INFO_V1(stream_resume_consumer_group);
+
+static char *
+text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+/* milliseconds of a group's max_poll_interval */
+static int32
+poll_interval_argument(FunctionCallInfo fcinfo, int arg)
+{
+	Interval   *interval = PG_GETARG_INTERVAL_P(arg);
+	double		ms = (interval->month * 30.0 + interval->day) * 86400000.0 + interval->time / 1000.0;
+
+	if (ms < 1 || ms > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_poll_interval must be between 1 ms and 24 days")));
+	return (int32) ms;
+}
+
+/* open_group finds the group that the first two arguments name, for a command on it. */
+static StreamGroup *
+open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
+{
+	char	   *stream = text_argument(fcinfo, 0, "stream");
+	char	   *name = text_argument(fcinfo, 1, "consumer_group");
+
+	stream_require_shmem();
+	PreventCommandIfReadOnly(command);
+	PreventCommandDuringRecovery(command);
+	stream_lock_extension();
+	*table = stream_table(stream, AccessShareLock, ACL_SELECT, false);
+	return stream_group(stream_info(*table), name, false);
+}
+
+/*
+ * stream_create_consumer_group: create_consumer_group(stream, consumer_group,
+ * start, on_offset_out_of_range, max_poll_interval).
+ */
+Datum
+stream_create_consumer_group(PG_FUNCTION_ARGS)
+{
+	char	   *stream = text_argument(fcinfo, 0, "stream");
+	char	   *name = text_argument(fcinfo, 1, "consumer_group");
+	char	   *start = text_argument(fcinfo, 2, "start");
+	char	   *out_of_range = text_argument(fcinfo, 3, "on_offset_out_of_range");
+	int32		max_poll_interval;
+	StreamOffsetTarget target;
+	StreamInfo *info;
+	Oid			table;
+	int32		group_id;
+	int32		partitions;
+
+	stream_require_shmem();
+	PreventCommandIfReadOnly("create_consumer_group()");
+	PreventCommandDuringRecovery("create_consumer_group()");
+	if (PG_ARGISNULL(4))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("max_poll_interval must not be null")));
+	max_poll_interval = poll_interval_argument(fcinfo, 4);
+	stream_check_group_name(name);
+	stream_parse_target(start, &target);
+	if (target.kind == STREAM_TARGET_CURRENT || target.kind == STREAM_TARGET_SHIFT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a new consumer group cannot start at \"%s\"", start),
+				 errhint("Use earliest, latest, datetime <timestamp> or duration <interval>.")));
+
+	stream_lock_extension();
+	table = stream_table(stream, AccessShareLock, ACL_SELECT, false);
+	info = stream_info(table);
+	if (stream_group(info, name, true) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("consumer group \"%s\" of stream \"%s\" already exists", name, stream)));
+	partitions = info->partitions;
+	group_id = stream_insert_group(info->stream_id, name, out_of_range, max_poll_interval);
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		stream_append_offset(group_id, partition, NULL,
+							 stream_resolve_target(table, partition, &target, NULL, NULL), 0);
+	}
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}
+
+/*
+ * stream_alter_consumer_group: alter_consumer_group(stream, consumer_group,
+ * on_offset_out_of_range, max_poll_interval); null keeps a value.
+ */
+Datum
+stream_alter_consumer_group(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	int32		group_id = open_group(fcinfo, "alter_consumer_group()", &table)->group_id;
+
+	if (!PG_ARGISNULL(2))
+		stream_set_group_out_of_range(group_id, text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	if (!PG_ARGISNULL(3))
+	{
+		CommandCounterIncrement();
+		stream_set_group_max_poll_interval(group_id, poll_interval_argument(fcinfo, 3));
+	}
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}
+
+/* stream_drop_consumer_group waits for consumers in mid-transaction. */
+Datum
+stream_drop_consumer_group(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	int32		group_id = open_group(fcinfo, "drop_consumer_group()", &table)->group_id;
+	int32		partitions = stream_info(table)->partitions;
+
+	for (int32 partition = 0; partition < partitions; partition++)
+		stream_lock_offset(group_id, partition);
+	stream_delete_group(group_id);
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}
+
+Datum
+stream_pause_consumer_group(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	int32		group_id = open_group(fcinfo, "pause_consumer_group()", &table)->group_id;
+
+	stream_set_group_paused(group_id, true);
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}
+
+Datum
+stream_resume_consumer_group(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	int32		group_id = open_group(fcinfo, "resume_consumer_group()", &table)->group_id;
+
+	stream_set_group_paused(group_id, false);
+	stream_invalidate(table);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * lag.c
+ *		The function behind the view consumer_lag.
+ *
+ * Lag is computed when asked, so it is right for a consumer that has stopped.
+ * It costs a few index look-ups a partition.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/groups.h"
+#include "catalog/segments.h"
+#include "consumer/offsets.h"
+#include "funcapi.h"
+#include "log/read.h"
+#include "log/reserve.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(stream_consumer_lag);
+
+/* One partition, as all groups of the stream see it. */
+typedef struct PartitionEnd
+{
+	int64		watermark;
+	int64		next_offset;
+	TimestampTz since;			/* of the oldest open publisher; 0: none */
+} PartitionEnd;
+
+static PartitionEnd
+partition_end(Oid table, int32 partition)
+{
+	StreamWatermark state;
+	PartitionEnd end;
+
+	if (stream_get_watermark(table, partition, &state))
+	{
+		end.watermark = state.watermark;
+		end.next_offset = state.next_offset;
+		end.since = state.since;
+	}
+	else
+	{
+		end.watermark = end.next_offset = stream_current_watermark(stream_info(table), partition);
+		end.since = 0;
+	}
+	return end;
+}
+
+/* oldest_unread returns when the oldest record at or behind an offset was published; 0: none. */
+static TimestampTz
+oldest_unread(Oid table, int32 partition, int64 offset, const PartitionEnd *end)
+{
+	StreamReader reader;
+	StreamRecord record;
+	TimestampTz result = 0;
+
+	if (offset < end->watermark)
+	{
+		stream_reader_begin(&reader, table, partition, offset, NULL);
+		if (stream_reader_next(&reader, &record))
+			result = record.timestamp;
+		stream_reader_end(&reader);
+	}
+	/* one that is held back may be older still than none */
+	if (result == 0 && end->next_offset > offset)
+		result = end->since;
+	return result;
+}
+
+static void
+lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int32 partition)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	PartitionEnd end = partition_end(table, partition);
+	StreamInfo *info;
+	StreamOffset offset;
+	TimestampTz oldest;
+	int64		lag;
+	Datum		values[11];
+	bool		nulls[11] = {false};
+
+	if (stream_newest_offset(group_id, partition, NULL, &offset) != STREAM_OFFSET_FOUND)
+		return;
+	oldest = oldest_unread(table, partition, offset.committed_offset, &end);
+	info = stream_info(table);
+	lag = Max(0, end.watermark - offset.committed_offset);
+	if (lag > 0)
+		lag -= stream_offsets_in_gaps(table, info->stream_id, partition, offset.committed_offset, end.watermark);
+
+	values[0] = NameGetDatum(group_name);
+	values[1] = NameGetDatum(&info->name);
+	values[2] = Int32GetDatum(partition);
+	values[3] = Int64GetDatum(offset.committed_offset);
+	values[4] = Int64GetDatum(end.watermark);
+	values[5] = Int64GetDatum(Max(0, lag));
+	values[6] = TimestampTzGetDatum(oldest);
+	nulls[6] = oldest == 0;
+	values[7] = Float8GetDatum(oldest == 0 ? 0.0 :
+							   (double) Max(GetCurrentTimestamp() - oldest, 0) / USECS_PER_SEC);
+	values[8] = TimestampTzGetDatum(offset.committed_at);
+	values[9] = Int64GetDatum(offset.records_skipped);
+	values[10] = Int32GetDatum(group_id);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+Datum
+stream_consumer_lag(PG_FUNCTION_ARGS)
+{
+	ListCell   *cell;
+
+	stream_require_shmem();
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	if (RecoveryInProgress())
+		return (Datum) 0;
+	foreach(cell, stream_visible_tables(true))
+	{
+		Oid			table = lfirst_oid(cell);
+		StreamInfo *info = stream_info(table);
+		StreamGroup *cached;
+		int			n = stream_groups(info, &cached);
+		StreamGroup *groups = palloc_array(StreamGroup, n);
+		int32		partitions = info->partitions;
+
+		/* the cache can be rebuilt below us */
+		memcpy(groups, cached, n * sizeof(StreamGroup));
+		for (int i = 0; i < n; i++)
+			for (int32 partition = 0; partition < partitions; partition++)
+			{
+				CHECK_FOR_INTERRUPTS();
+				lag_row(fcinfo, table, groups[i].group_id, &groups[i].name, partition);
+			}
+		UnlockRelationOid(table, AccessShareLock);
+	}
+	return (Datum) 0;
+}
