@@ -410,6 +410,22 @@ stream_partition_info(StreamInfo *info, int32 partition)
 	return result;
 }
 
+/*
+ * stream_segment_numbers lists the segments, in memory of the caller's: opening
+ * one can invalidate what is known of the stream.
+ */
+int32 *
+stream_segment_numbers(const StreamInfo *info, bool unsealed_only, int *n)
+{
+	int32	   *numbers = palloc_array(int32, Max(info->nsegments, 1));
+
+	*n = 0;
+	for (int i = 0; i < info->nsegments; i++)
+		if (!unsealed_only || !info->segments[i].sealed)
+			numbers[(*n)++] = info->segments[i].segment_no;
+	return numbers;
+}
+
 /* stream_check_format refuses to touch a log that was written elsewhere. */
 void
 stream_check_format(const StreamInfo *info)

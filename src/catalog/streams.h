@@ -83,6 +83,7 @@ extern Oid	stream_table_for_owner(const char *name, LOCKMODE lockmode);
 extern StreamInfo *stream_info(Oid table);
 extern StreamInfo *stream_info_if_stream(Oid table);
 extern StreamPartitionInfo *stream_partition_info(StreamInfo *info, int32 partition);
+extern int32 *stream_segment_numbers(const StreamInfo *info, bool unsealed_only, int *n);
 extern void stream_check_name(const char *name);
 extern void stream_check_format(const StreamInfo *info);
 extern void stream_check_partition(const StreamInfo *info, int32 partition);

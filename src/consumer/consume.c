@@ -28,6 +28,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "args.h"
 #include "catalog/groups.h"
 #include "common/pg_prng.h"
 #include "compat.h"
@@ -140,28 +141,6 @@ commits_too_early(void)
 		ActivePortal->commandTag == CMDTAG_EXPLAIN || ActivePortal->commandTag == CMDTAG_COPY;
 }
 
-/* null_argument refuses a null where a value is needed. */
-static void
-null_argument(FunctionCallInfo fcinfo, int arg, const char *name)
-{
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-}
-
-static int64
-limit_argument(int64 value, bool isnull, const char *name)
-{
-	if (isnull)
-		return PG_INT64_MAX;
-	if (value < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be negative", name)));
-	return value;
-}
-
 /*
  * position_of_group decides where to go on: at the committed offset, or, when
  * retention has passed that, where the group's policy says.
@@ -265,13 +244,13 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 	int32		partitions;
 	int32		first;
 
-	null_argument(fcinfo, 0, "stream");
-	null_argument(fcinfo, 1, "consumer_group");
+	stream_need_argument(fcinfo, 0, "stream");
+	stream_need_argument(fcinfo, 1, "consumer_group");
 	PreventCommandIfReadOnly("consume()");
 	PreventCommandIfParallelMode("consume()");
 	PreventCommandDuringRecovery("consume()");
-	call.records_left = limit_argument(PG_ARGISNULL(2) ? 0 : PG_GETARG_INT32(2), PG_ARGISNULL(2), "max_records");
-	call.bytes_left = limit_argument(PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3), PG_ARGISNULL(3), "max_bytes");
+	call.records_left = stream_limit_argument(fcinfo, 2, false, "max_records");
+	call.bytes_left = stream_limit_argument(fcinfo, 3, true, "max_bytes");
 	if (!(PG_ARGISNULL(4) ? false : PG_GETARG_BOOL(4)) && commits_too_early())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -349,9 +328,9 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	int32		partitions;
 	bool		ready = false;
 
-	null_argument(fcinfo, 0, "stream");
-	null_argument(fcinfo, 1, "consumer_group");
-	null_argument(fcinfo, 2, "timeout");
+	stream_need_argument(fcinfo, 0, "stream");
+	stream_need_argument(fcinfo, 1, "consumer_group");
+	stream_need_argument(fcinfo, 2, "timeout");
 	PreventCommandDuringRecovery("wait_for_records()");
 	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));

@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "args.h"
 #include "catalog/groups.h"
 #include "catalog/tables.h"
 #include "consumer/offsets.h"
@@ -26,16 +27,6 @@ PG_FUNCTION_INFO_V1(stream_alter_consumer_group);
 PG_FUNCTION_INFO_V1(stream_drop_consumer_group);
 PG_FUNCTION_INFO_V1(stream_pause_consumer_group);
 PG_FUNCTION_INFO_V1(stream_resume_consumer_group);
-
-static char *
-text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
-{
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
-}
 
 /* milliseconds of a group's max_poll_interval */
 static int32
@@ -55,8 +46,8 @@ poll_interval_argument(FunctionCallInfo fcinfo, int arg)
 static StreamGroup *
 open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
 {
-	char	   *stream = text_argument(fcinfo, 0, "stream");
-	char	   *name = text_argument(fcinfo, 1, "consumer_group");
+	char	   *stream = stream_text_argument(fcinfo, 0, "stream");
+	char	   *name = stream_text_argument(fcinfo, 1, "consumer_group");
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly(command);
@@ -73,10 +64,10 @@ open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
 Datum
 stream_create_consumer_group(PG_FUNCTION_ARGS)
 {
-	char	   *stream = text_argument(fcinfo, 0, "stream");
-	char	   *name = text_argument(fcinfo, 1, "consumer_group");
-	char	   *start = text_argument(fcinfo, 2, "start");
-	char	   *out_of_range = text_argument(fcinfo, 3, "on_offset_out_of_range");
+	char	   *stream = stream_text_argument(fcinfo, 0, "stream");
+	char	   *name = stream_text_argument(fcinfo, 1, "consumer_group");
+	char	   *start = stream_text_argument(fcinfo, 2, "start");
+	char	   *out_of_range = stream_text_argument(fcinfo, 3, "on_offset_out_of_range");
 	int32		max_poll_interval;
 	StreamOffsetTarget target;
 	StreamInfo *info;
@@ -87,10 +78,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 	stream_require_shmem();
 	PreventCommandIfReadOnly("create_consumer_group()");
 	PreventCommandDuringRecovery("create_consumer_group()");
-	if (PG_ARGISNULL(4))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("max_poll_interval must not be null")));
+	stream_need_argument(fcinfo, 4, "max_poll_interval");
 	max_poll_interval = poll_interval_argument(fcinfo, 4);
 	stream_check_group_name(name);
 	stream_parse_target(start, &target);

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "args.h"
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
 #include "catalog/tables.h"
@@ -96,10 +97,8 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 	Oid			table;
 
 	for (int i = 0; i < 6; i++)
-		if (PG_ARGISNULL(i) && names[i] != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("%s must not be null", names[i])));
+		if (names[i] != NULL)
+			stream_need_argument(fcinfo, i, names[i]);
 	execute = PG_GETARG_BOOL(4);
 	force = PG_GETARG_BOOL(5);
 	stream_require_shmem();

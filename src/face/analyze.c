@@ -133,15 +133,13 @@ acquire_sample(Relation rel, int elevel, HeapTuple *rows, int wanted, double *to
 {
 	StreamInfo *info = stream_face_info(rel);
 	int32		stream_id = info->stream_id;
-	int			n = info->nsegments;
-	int32	   *numbers = palloc_array(int32, n);
+	int			n;
+	int32	   *numbers = stream_segment_numbers(info, false, &n);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_VACUUM);
 	Sample		sample = {0};
 	double		pages = 0;
 	double		sampled_pages = 0;
 
-	for (int i = 0; i < n; i++)
-		numbers[i] = info->segments[i].segment_no;
 	sample.rows = rows;
 	sample.wanted = wanted;
 	sample.skip = -1;

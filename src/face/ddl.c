@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "args.h"
 #include "catalog/namespace.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
@@ -33,17 +34,6 @@
 PG_FUNCTION_INFO_V1(stream_create_stream);
 PG_FUNCTION_INFO_V1(stream_alter_stream);
 PG_FUNCTION_INFO_V1(stream_drop_stream);
-
-/* text_argument returns an argument that must not be null. */
-static char *
-text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
-{
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
-}
 
 /*
  * check_create refuses a user without the right to create streams, and a name in
@@ -138,14 +128,11 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	stream_require_shmem();
 	PreventCommandIfReadOnly("create_stream()");
 	PreventCommandDuringRecovery("create_stream()");
-	name = text_argument(fcinfo, 0, "stream");
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("partitions must not be null")));
+	name = stream_text_argument(fcinfo, 0, "stream");
+	stream_need_argument(fcinfo, 1, "partitions");
 	partitions = PG_GETARG_INT32(1);
-	value_type = text_argument(fcinfo, 2, "value_type");
-	compression = text_argument(fcinfo, 3, "compression");
+	value_type = stream_text_argument(fcinfo, 2, "value_type");
+	compression = stream_text_argument(fcinfo, 3, "compression");
 	stream_check_name(name);
 	if (creating_extension)
 		ereport(ERROR,
@@ -194,7 +181,7 @@ stream_alter_stream(PG_FUNCTION_ARGS)
 	stream_require_shmem();
 	PreventCommandIfReadOnly("alter_stream()");
 	PreventCommandDuringRecovery("alter_stream()");
-	name = text_argument(fcinfo, 0, "stream");
+	name = stream_text_argument(fcinfo, 0, "stream");
 	stream_lock_extension();
 	table = stream_table_for_owner(name, ShareUpdateExclusiveLock);
 	info = stream_info(table);
@@ -225,7 +212,7 @@ stream_drop_stream(PG_FUNCTION_ARGS)
 	stream_require_shmem();
 	PreventCommandIfReadOnly("drop_stream()");
 	PreventCommandDuringRecovery("drop_stream()");
-	name = text_argument(fcinfo, 0, "stream");
+	name = stream_text_argument(fcinfo, 0, "stream");
 	stream_lock_extension();
 	/* waits for publishers and readers; nothing else of the stream is locked yet */
 	table = stream_table_for_owner(name, AccessExclusiveLock);

@@ -114,12 +114,10 @@ count_batches(Oid table)
 	StreamInfo *info = stream_info(table);
 	int32		stream_id = info->stream_id;
 	int32		partitions = info->partitions;
-	int			n = info->nsegments;
-	int32	   *segments = palloc_array(int32, n);
+	int			n;
+	int32	   *segments = stream_segment_numbers(info, false, &n);
 	int64		total = 0;
 
-	for (int i = 0; i < n; i++)
-		segments[i] = info->segments[i].segment_no;
 	for (int i = 0; i < n; i++)
 	{
 		StreamSegmentTable segment;

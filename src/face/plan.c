@@ -60,12 +60,10 @@ double
 stream_count_pages(Oid table)
 {
 	StreamInfo *info = stream_info(table);
-	int			n = info->nsegments;
-	int32	   *numbers = palloc_array(int32, n);
+	int			n;
+	int32	   *numbers = stream_segment_numbers(info, false, &n);
 	double		pages = 0;
 
-	for (int i = 0; i < n; i++)
-		numbers[i] = info->segments[i].segment_no;
 	for (int i = 0; i < n; i++)
 	{
 		StreamSegmentTable segment;

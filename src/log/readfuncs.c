@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "args.h"
 #include "funcapi.h"
 #include "guc.h"
 #include "log/append.h"
@@ -28,35 +29,11 @@ PG_FUNCTION_INFO_V1(stream_offset_at);
 PG_FUNCTION_INFO_V1(stream_wait_for_offset);
 
 
-/* null_argument refuses a null where a value is needed. */
-static void
-null_argument(FunctionCallInfo fcinfo, int arg, const char *name)
-{
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-}
-
 /* open_stream finds and locks the stream named by the first argument, to read it. */
 static Oid
 open_stream(FunctionCallInfo fcinfo)
 {
-	null_argument(fcinfo, 0, "stream");
-	return stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
-}
-
-/* limit_argument reads a limit; null is none. */
-static int64
-limit_argument(int64 value, bool isnull, const char *name)
-{
-	if (isnull)
-		return PG_INT64_MAX;
-	if (value < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be negative", name)));
-	return value;
+	return stream_table(stream_text_argument(fcinfo, 0, "stream"), AccessShareLock, ACL_SELECT, false);
 }
 
 static Datum
@@ -78,7 +55,7 @@ read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 	int64		bytes = 0;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	null_argument(fcinfo, 1, "partition");
+	stream_need_argument(fcinfo, 1, "partition");
 	partition = PG_GETARG_INT32(1);
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
 	stream_check_partition(info, partition);
@@ -91,8 +68,8 @@ read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("from_offset must not be negative")));
 	}
-	max_records = limit_argument(PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3), PG_ARGISNULL(3), "max_records");
-	max_bytes = limit_argument(PG_ARGISNULL(4) ? 0 : PG_GETARG_INT64(4), PG_ARGISNULL(4), "max_bytes");
+	max_records = stream_limit_argument(fcinfo, 3, false, "max_records");
+	max_bytes = stream_limit_argument(fcinfo, 4, true, "max_bytes");
 
 	if (!RecoveryInProgress())	/* the reader has the error for that */
 		from_offset = stream_check_from_offset(info, partition, from_offset);
@@ -130,8 +107,8 @@ stream_offset_at(PG_FUNCTION_ARGS)
 	Oid			table = open_stream(fcinfo);
 	int64		result;
 
-	null_argument(fcinfo, 1, "partition");
-	null_argument(fcinfo, 2, "at");
+	stream_need_argument(fcinfo, 1, "partition");
+	stream_need_argument(fcinfo, 2, "at");
 	stream_check_partition(stream_info(table), PG_GETARG_INT32(1));
 	result = stream_first_offset_at(table, PG_GETARG_INT32(1), PG_GETARG_TIMESTAMPTZ(2), GetActiveSnapshot());
 	UnlockRelationOid(table, AccessShareLock);
@@ -147,8 +124,8 @@ stream_wait_for_offset(PG_FUNCTION_ARGS)
 	TimestampTz until;
 	bool		passed;
 
-	null_argument(fcinfo, 1, "position");
-	null_argument(fcinfo, 2, "timeout");
+	stream_need_argument(fcinfo, 1, "position");
+	stream_need_argument(fcinfo, 2, "timeout");
 	position = *PG_GETARG_STREAM_POSITION(1);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	stream_check_partition(info, position.partition);

@@ -446,12 +446,10 @@ stream_has_record(Oid table, int32 partition, int64 offset)
 {
 	StreamInfo *info = stream_info(table);
 	int32		stream_id = info->stream_id;
-	int			n = info->nsegments;
-	int32	   *segments = palloc_array(int32, n);
+	int			n;
+	int32	   *segments = stream_segment_numbers(info, false, &n);
 	bool		found = false;
 
-	for (int i = 0; i < n; i++)
-		segments[i] = info->segments[i].segment_no;
 	for (int i = 0; i < n && !found; i++)
 	{
 		StreamSegmentTable segment;

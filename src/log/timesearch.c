@@ -44,12 +44,9 @@ int64
 stream_offset_before(StreamInfo *info, int32 partition, TimestampTz at)
 {
 	int32		stream_id = info->stream_id;
-	int			nsegments = info->nsegments;
-	int32	   *segments = palloc_array(int32, nsegments);
+	int			nsegments;
+	int32	   *segments = stream_segment_numbers(info, false, &nsegments);
 
-	/* opening a segment can invalidate what we know: take the numbers along */
-	for (int i = 0; i < nsegments; i++)
-		segments[i] = info->segments[i].segment_no;
 
 	for (int i = nsegments - 1; i >= 0; i--)
 	{

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "args.h"
 #include "funcapi.h"
 #include "log/reserve.h"
 #include "log/segtable.h"
@@ -133,10 +134,7 @@ stream_verify_log(PG_FUNCTION_ARGS)
 	int32		partitions;
 	int64		done = 0;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("stream must not be null")));
+	stream_need_argument(fcinfo, 0, "stream");
 	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	info = stream_info(table);
 	stream_check_format(info);

@@ -68,12 +68,9 @@ add_unsealed(Oid table, int32 partition, int64 limit, Totals *totals)
 {
 	StreamInfo *info = stream_info(table);
 	int32		stream_id = info->stream_id;
-	int			n = 0;
-	int32	   *segments = palloc_array(int32, info->nsegments);
+	int			n;
+	int32	   *segments = stream_segment_numbers(info, true, &n);
 
-	for (int i = 0; i < info->nsegments; i++)
-		if (!info->segments[i].sealed)
-			segments[n++] = info->segments[i].segment_no;
 	for (int i = 0; i < n; i++)
 	{
 		StreamSegmentTable segment;
@@ -328,11 +325,9 @@ stream_segment_status(PG_FUNCTION_ARGS)
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info = stream_info(table);
-		int			n = info->nsegments;
-		int32	   *segments = palloc_array(int32, n);
+		int			n;
+		int32	   *segments = stream_segment_numbers(info, false, &n);
 
-		for (int i = 0; i < n; i++)
-			segments[i] = info->segments[i].segment_no;
 		for (int i = 0; i < n; i++)
 			(void) segment_row(fcinfo, table, segments[i]);
 		UnlockRelationOid(table, AccessShareLock);

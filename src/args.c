@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * args.c
+ *		Arguments of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "args.h"
+#include "utils/builtins.h"
+
+/* stream_need_argument refuses a null where a value is needed. */
+void
+stream_need_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+/* stream_text_argument returns a text, which must not be null. */
+char *
+stream_text_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	stream_need_argument(fcinfo, arg, name);
+	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+/* stream_limit_argument returns a limit of type int4 or int8; null is none. */
+int64
+stream_limit_argument(FunctionCallInfo fcinfo, int arg, bool is_int8, const char *name)
+{
+	int64		value;
+
+	if (PG_ARGISNULL(arg))
+		return PG_INT64_MAX;
+	value = is_int8 ? PG_GETARG_INT64(arg) : PG_GETARG_INT32(arg);
+	if (value < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be negative", name)));
+	return value;
+}
