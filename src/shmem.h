@@ -44,9 +44,9 @@ typedef struct StreamPartitionKey
 /*
  * State of a partition, made by its first reservation after server start.
  *
- * log start <= high watermark <= next_offset <= ceiling, where the high
- * watermark is the head's first_offset of publishers, and next_offset when
- * that list is empty.
+ * log start <= high watermark <= next_offset, where the high watermark is the
+ * head's first_offset of publishers, and next_offset when that list is empty.
+ * Each reservation ends with next_offset <= ceiling.
  *
  * A publisher that holds the lock on the stream's foreign table may keep a
  * pointer to it: dropping the stream takes AccessExclusiveLock first.  All

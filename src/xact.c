@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "consumer/consume.h"
 #include "log/append.h"
+#include "log/deadline.h"
 #include "log/forget.h"
 #include "log/reserve.h"
 #include "log/wait.h"
@@ -86,6 +87,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_publish_abort_sub(subid);
+			stream_resume_deadline(STREAM_DEADLINE_POLL);
 			stream_forget_abort_sub(subid);
 			break;
 

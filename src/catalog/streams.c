@@ -71,6 +71,7 @@ relcache_callback(Datum arg, Oid relid)
 		if (info == NULL)
 			return;
 		info->valid = false;
+		info->changes++;
 	}
 	else
 	{
@@ -78,7 +79,10 @@ relcache_callback(Datum arg, Oid relid)
 
 		hash_seq_init(&status, info_cache);
 		while ((info = hash_seq_search(&status)) != NULL)
+		{
 			info->valid = false;
+			info->changes++;
+		}
 	}
 	stream_cache_generation++;
 }
@@ -329,7 +333,8 @@ stream_info_if_stream(Oid table)
 	StreamInfo *info;
 	bool		found;
 	char	   *name;
-	uint64		generation;
+	uint32		changes;
+	int			tries = 0;
 	MemoryContext context;
 
 	info = hash_search(info_cache, &table, HASH_FIND, NULL);
@@ -350,11 +355,13 @@ stream_info_if_stream(Oid table)
 
 	/*
 	 * An invalidation that comes while it is being built makes it be built
-	 * again; an error leaves it invalid.
+	 * again.  Invalidations can come without end; then it serves this caller,
+	 * who has no claim to changes made meanwhile, and is built anew for the
+	 * next.  An error leaves it invalid.
 	 */
 	do
 	{
-		generation = stream_cache_generation;
+		changes = info->changes;
 		if (info->context != NULL)
 			MemoryContextReset(info->context);
 		if (!read_row(info, name))
@@ -366,9 +373,9 @@ stream_info_if_stream(Oid table)
 		info->partition = palloc0(info->partitions * sizeof(StreamPartitionInfo));
 		MemoryContextSwitchTo(context);
 		info->nsegments = stream_load_segments(info->stream_id, info->context, &info->segments);
-	} while (generation != stream_cache_generation);
+	} while (changes != info->changes && ++tries < 3);
 
-	info->valid = true;
+	info->valid = changes == info->changes;
 	return info;
 }
 
@@ -391,10 +398,7 @@ stream_info(Oid table)
 	return info;
 }
 
-/*
- * stream_partition_info returns the log start and the sealed ranges of a
- * partition.  The loop is that of stream_info_if_stream.
- */
+/* stream_partition_info returns the log start and the sealed ranges of a partition. */
 StreamPartitionInfo *
 stream_partition_info(StreamInfo *info, int32 partition)
 {

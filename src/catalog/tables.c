@@ -264,7 +264,12 @@ stream_execute(const char *sql, Oid as_user)
 		(void) set_config_option("client_min_messages", "warning", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
 	if (OidIsValid(as_user))
+	{
+		/* nor shall the caller's settings choose where its objects lie */
+		(void) set_config_option("default_tablespace", "", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 		SetUserIdAndSecContext(as_user, save_context | SECURITY_LOCAL_USERID_CHANGE);
+	}
 
 	SPI_connect();
 	rc = SPI_execute(sql, false, 0);

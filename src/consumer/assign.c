@@ -331,9 +331,8 @@ stream_member_reconcile(StreamMember *member, StreamGroupEpochs *epochs,
 	if (member->member_epoch != before.member_epoch)
 		member->previous_epoch = client_epoch;
 
+	/* Nothing else changes without one of these. */
 	return member->member_epoch != before.member_epoch ||
-		member->state != before.state ||
-		!stream_pset_equals(&member->assigned, &before.assigned) ||
 		!stream_pset_equals(&member->revoking, &before.revoking);
 }
 

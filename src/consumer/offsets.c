@@ -30,6 +30,7 @@
 #include "storage/lock.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -53,32 +54,48 @@ set_offset_tag(LOCKTAG *tag, int32 group_id, int32 partition)
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, group_id, partition, STREAM_OFFSET_LOCK);
 }
 
+/*
+ * lock_offset takes the lock for the (sub)transaction, not for the portal that
+ * may be running: that could fail, and lose it, in a later subtransaction.
+ */
+static bool
+lock_offset(int32 group_id, int32 partition, bool dont_wait)
+{
+	ResourceOwner save = CurrentResourceOwner;
+	LockAcquireResult result;
+	LOCKTAG		tag;
+
+	set_offset_tag(&tag, group_id, partition);
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	result = LockAcquire(&tag, ExclusiveLock, false, dont_wait);
+	CurrentResourceOwner = save;
+	return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
 /* stream_try_lock_offset locks a group's partition to the transaction's end, unless that must wait. */
 bool
 stream_try_lock_offset(int32 group_id, int32 partition)
 {
-	LOCKTAG		tag;
-
-	set_offset_tag(&tag, group_id, partition);
-	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	return lock_offset(group_id, partition, true);
 }
 
 void
 stream_lock_offset(int32 group_id, int32 partition)
 {
-	LOCKTAG		tag;
-
-	set_offset_tag(&tag, group_id, partition);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) lock_offset(group_id, partition, false);
 }
 
+/* stream_unlock_offset undoes one of those two. */
 void
 stream_unlock_offset(int32 group_id, int32 partition)
 {
+	ResourceOwner save = CurrentResourceOwner;
 	LOCKTAG		tag;
 
 	set_offset_tag(&tag, group_id, partition);
+	CurrentResourceOwner = CurTransactionResourceOwner;
 	(void) LockRelease(&tag, ExclusiveLock, false);
+	CurrentResourceOwner = save;
 }
 
 /*

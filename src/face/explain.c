@@ -107,7 +107,7 @@ stream_explain_planned(Oid table, List *conditions, List *values, PlanState *par
 	}
 }
 
-/* count_batches counts the batches of the stream. */
+/* count_batches counts the batches of the stream: those of sealed segments are recorded. */
 static int64
 count_batches(Oid table)
 {
@@ -115,9 +115,16 @@ count_batches(Oid table)
 	int32		stream_id = info->stream_id;
 	int32		partitions = info->partitions;
 	int			n;
-	int32	   *segments = stream_segment_numbers(info, false, &n);
+	int32	   *segments = stream_segment_numbers(info, true, &n);
 	int64		total = 0;
 
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		StreamPartitionInfo *known = stream_partition_info(info, partition);
+
+		for (int i = 0; i < known->nranges; i++)
+			total += known->ranges[i].batches;
+	}
 	for (int i = 0; i < n; i++)
 	{
 		StreamSegmentTable segment;

@@ -24,7 +24,6 @@
 #define STREAM_PLAN_COUNTED(private)	((Oid) intVal(lthird(private)))
 
 extern StreamInfo *stream_face_info(Relation rel);
-extern bool stream_face_is_sound(Relation rel, StreamInfo *info);
 
 /* plan.c */
 extern void stream_face_rel_size(PlannerInfo *root, RelOptInfo *rel, Oid table);

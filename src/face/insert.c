@@ -38,6 +38,7 @@ typedef struct FaceInsert
 	int			row_width;		/* as the planner estimates it; 0: unknown */
 	bool		gather;			/* COPY on 15: keep rows until there is a group */
 	MemoryContext context;		/* of gathered rows */
+	MemoryContext call_context; /* of one call */
 	int			ngathered;
 	Size		gathered_bytes;
 	StreamRecord gathered[FACE_BATCH_ROWS];
@@ -94,6 +95,7 @@ begin_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 		insert->target = stream_target_of_table(insert->table);
 	}
 	insert->context = AllocSetContextCreate(CurrentMemoryContext, "stream insert", ALLOCSET_DEFAULT_SIZES);
+	insert->call_context = AllocSetContextCreate(CurrentMemoryContext, "stream insert call", ALLOCSET_DEFAULT_SIZES);
 	if (plan != NULL && outerPlan(plan) != NULL)
 		insert->row_width = outerPlan(plan)->plan_width;
 	rinfo->ri_FdwState = insert;
@@ -222,8 +224,13 @@ give_row(TupleTableSlot *slot, int32 partition, const StreamRecord *record)
 	slot->tts_isnull[Anum_record_published_at - 1] = false;
 	/* a trigger has left a tuple in the slot, which is what counts then */
 	if (has_tuple)
+	{
+		MemoryContext save = MemoryContextSwitchTo(slot->tts_mcxt);
+
 		ExecForceStoreHeapTuple(heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull),
 								slot, true);
+		MemoryContextSwitchTo(save);
+	}
 }
 
 static void
@@ -271,17 +278,21 @@ exec_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTab
 	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
 	StreamRecord record;
 	int32		partition;
+	bool		taken;
+	MemoryContext save;
 
-	if (!take_row(insert, slot, &record, &partition))
-		return NULL;
-	if (insert->gather)
+	MemoryContextReset(insert->call_context);
+	save = MemoryContextSwitchTo(insert->call_context);
+	taken = take_row(insert, slot, &record, &partition);
+	if (taken && insert->gather)
 		gather_record(insert, &record, partition);
-	else
+	else if (taken)
 	{
 		(void) stream_publish_record(insert->target, partition, &record);
 		give_row(slot, partition, &record);
 	}
-	return slot;
+	MemoryContextSwitchTo(save);
+	return taken ? slot : NULL;
 }
 
 /* batch_size says how many rows the executor shall hand over at once. */
@@ -301,17 +312,26 @@ batch_size(ResultRelInfo *rinfo)
 	return FACE_BATCH_ROWS;
 }
 
-/* exec_batch_insert publishes a group; the rows that are passed over are left out. */
+/*
+ * exec_batch_insert publishes a group; the rows that are passed over are left
+ * out.  The result is good until the next call.
+ */
 static TupleTableSlot **
 exec_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots, TupleTableSlot **plan_slots,
 				  int *nslots)
 {
 	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
-	StreamRecord *records = palloc_array(StreamRecord, *nslots);
-	int32	   *partitions = palloc_array(int32, *nslots);
-	TupleTableSlot **taken = palloc_array(TupleTableSlot *, *nslots);
+	StreamRecord *records;
+	int32	   *partitions;
+	TupleTableSlot **taken;
 	int			n = 0;
+	MemoryContext save;
 
+	MemoryContextReset(insert->call_context);
+	save = MemoryContextSwitchTo(insert->call_context);
+	records = palloc_array(StreamRecord, *nslots);
+	partitions = palloc_array(int32, *nslots);
+	taken = palloc_array(TupleTableSlot *, *nslots);
 	for (int i = 0; i < *nslots; i++)
 	{
 		if (!take_row(insert, slots[i], &records[n], &partitions[n]))
@@ -323,8 +343,7 @@ exec_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots, 
 	for (int i = 0; i < n; i++)
 		give_row(taken[i], partitions[i], &records[i]);
 	*nslots = n;
-	pfree(records);
-	pfree(partitions);
+	MemoryContextSwitchTo(save);
 	return taken;
 }
 

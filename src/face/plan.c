@@ -50,7 +50,6 @@ typedef struct FacePlan
 	List	   *conditions;		/* of StreamFaceCondition */
 	bool		exact;			/* they say all that the clauses say */
 	double		pages;
-	double		batches;
 	Selectivity selectivity;	/* of the conditions */
 	bool		one_partition;	/* a condition fixes the partition */
 } FacePlan;

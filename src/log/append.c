@@ -36,6 +36,8 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
 
 /* Batches of a level, in bytes, that are written when they have come together. */
 #define STREAM_FLUSH_BYTES		(64 * BLCKSZ)
@@ -169,7 +171,18 @@ stream_target_of_table(Oid table)
 	target->name = info->name;
 	target->name_len = strlen(NameStr(info->name));
 	if (target->lock_subid == InvalidSubTransactionId)
+	{
+		/*
+		 * The caller's lock may be a portal's, and go with it when it fails
+		 * in a later subtransaction.  This one is the (sub)transaction's.
+		 */
+		ResourceOwner save = CurrentResourceOwner;
+
+		CurrentResourceOwner = CurTransactionResourceOwner;
+		LockRelationOid(table, RowExclusiveLock);
+		CurrentResourceOwner = save;
 		target->lock_subid = GetCurrentSubTransactionId();
+	}
 	return target;
 }
 
@@ -586,6 +599,8 @@ stream_flush_all(void)
 	if (publishing == NULL)
 		return;
 	Assert(publishing->innermost == NULL || publishing->innermost->outer == NULL);
+	/* the commit has dropped all snapshots; a table with TOAST wants one */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	if (publishing->innermost != NULL)
 		flush_level(publishing->innermost);
 	for (StreamTargetPartition *partition = publishing->publishers; partition != NULL;
@@ -600,6 +615,7 @@ stream_flush_all(void)
 		partition->records_gap = true;
 		stream_insert_gap(partition->target->stream_id, partition->number, base, end);
 	}
+	PopActiveSnapshot();
 	publishing->closed = true;
 	stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
 }
@@ -762,6 +778,8 @@ stream_publish_abort_sub(SubTransactionId subid)
 	}
 	if (publishing->publishers == NULL)
 		stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
+	else
+		stream_resume_deadline(STREAM_DEADLINE_PUBLISH);
 
 	for (StreamTarget *target = publishing->targets; target != NULL; target = target->next)
 	{

@@ -28,6 +28,7 @@
 #include "log/reserve.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -68,7 +69,7 @@ sequence_oid(int32 stream_id, int32 partition)
 
 /*
  * stream_sequence_ceiling reads the ceiling that a partition's sequence has
- * granted.  After a crash that is up to 32 steps ahead of the last one drawn.
+ * granted.
  */
 int64
 stream_sequence_ceiling(int32 stream_id, int32 partition)
@@ -96,7 +97,7 @@ stream_sequence_ceiling(int32 stream_id, int32 partition)
 }
 
 /*
- * flush_sequence makes what was drawn from a sequence durable.  Its page's LSN
+ * flush_sequence makes a sequence's value durable.  Its page's LSN
  * is that of the WAL record that covers it, whoever has written that.
  */
 static void
@@ -115,8 +116,27 @@ flush_sequence(Oid sequence)
 }
 
 /*
+ * set_sequence moves a sequence on so that it grants all below a ceiling, and
+ * returns that.  (nextval would change the session's lastval.)  The sequence is
+ * its owner's, and the only one who extends it is the caller.
+ */
+static int64
+set_sequence(Oid sequence, int64 ceiling)
+{
+	Oid			save_user;
+	int			save_context;
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(stream_extension_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
+	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence),
+							   Int64GetDatum(ceiling - STREAM_SEQUENCE_STEP));
+	SetUserIdAndSecContext(save_user, save_context);
+	return ceiling;
+}
+
+/*
  * stream_extend_ceiling raises the ceiling to at least wanted.  The caller has
- * set partition->extending, and holds no LWLock: drawing from a sequence looks
+ * set partition->extending, and holds no LWLock: moving a sequence looks
  * up catalogs, takes a heavyweight lock and assigns a transaction id.
  *
  * An error leaves extending to stream_stop_extending, which every end of a
@@ -134,6 +154,7 @@ stream_extend_ceiling(StreamPartition *partition, int64 wanted)
 	extending_partition = partition;
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	ceiling = partition->ceiling;
 	if (TimestampDifferenceExceeds(partition->last_extension, now, STREAM_QUICK_USE_MS))
 		partition->grant = 1;
 	else
@@ -143,11 +164,7 @@ stream_extend_ceiling(StreamPartition *partition, int64 wanted)
 	LWLockRelease(&partition->lock);
 
 	sequence = sequence_oid(partition->stream_id, partition->key.partition);
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		ceiling = nextval_internal(sequence, false) + STREAM_SEQUENCE_STEP;
-	} while (ceiling < wanted || --grant > 0);
+	ceiling = set_sequence(sequence, Max(wanted, ceiling + (int64) grant * STREAM_SEQUENCE_STEP));
 	flush_sequence(sequence);
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);

@@ -17,12 +17,14 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/timeout.h"
+#include "utils/timestamp.h"
 
 #define DEADLINES	(STREAM_DEADLINE_POLL + 1)
 
 static bool registered = false;
 static TimeoutId timeout_ids[DEADLINES];
 static bool active[DEADLINES];
+static TimestampTz deadlines[DEADLINES];	/* of those that are active */
 static volatile sig_atomic_t fired[DEADLINES];
 
 /* In signal context. */
@@ -72,8 +74,21 @@ stream_start_deadline(StreamDeadline deadline, int ms)
 		on_proc_exit(log_deadline, (Datum) 0);
 		registered = true;
 	}
-	enable_timeout_after(timeout_ids[deadline], ms);
+	deadlines[deadline] = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) ms);
+	enable_timeout_at(timeout_ids[deadline], deadlines[deadline]);
 	active[deadline] = true;
+}
+
+/*
+ * stream_resume_deadline goes on with a clock that an error has stopped: a
+ * session that returns to its client disables all timeouts, though the
+ * transaction goes on after a rollback to a savepoint.
+ */
+void
+stream_resume_deadline(StreamDeadline deadline)
+{
+	if (active[deadline])
+		enable_timeout_at(timeout_ids[deadline], deadlines[deadline]);
 }
 
 /* stream_stop_deadline stops the clock; it does not throw. */

@@ -15,6 +15,7 @@ typedef enum StreamDeadline
 } StreamDeadline;
 
 extern void stream_start_deadline(StreamDeadline deadline, int ms);
+extern void stream_resume_deadline(StreamDeadline deadline);
 extern void stream_stop_deadline(StreamDeadline deadline);
 
 #endif							/* STREAM_DEADLINE_H */

@@ -21,9 +21,56 @@
 /* Tuples handed to the heap at once. */
 #define STREAM_WRITE_TUPLES		32
 
+/* The indexes of a segment that want entries: while one is rebuilt, two. */
+#define STREAM_MAX_INDEXES		8
+
+typedef struct SegmentIndexes
+{
+	int			n;
+	Relation	rel[STREAM_MAX_INDEXES];
+	IndexInfo  *info[STREAM_MAX_INDEXES];
+} SegmentIndexes;
+
+static void
+open_indexes(StreamSegmentTable *table, SegmentIndexes *indexes)
+{
+	List	   *list = RelationGetIndexList(table->rel);
+	ListCell   *cell;
+
+	indexes->n = 0;
+	foreach(cell, list)
+	{
+		Relation	index = index_open(lfirst_oid(cell), RowExclusiveLock);
+
+		if (!index->rd_index->indisready)
+		{
+			index_close(index, RowExclusiveLock);
+			continue;
+		}
+		if (indexes->n == STREAM_MAX_INDEXES)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("segment \"%s\" has too many indexes", RelationGetRelationName(table->rel)),
+					 errhint("Drop what REINDEX CONCURRENTLY has left behind.")));
+		indexes->rel[indexes->n] = index;
+		indexes->info[indexes->n++] = BuildIndexInfo(index);
+	}
+	list_free(list);
+}
+
+static void
+close_indexes(SegmentIndexes *indexes)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		stream_index_insert_cleanup(indexes->rel[i], indexes->info[i]);
+		index_close(indexes->rel[i], NoLock);
+	}
+}
+
 /* write_tuples writes n batches of one segment, and their index entries. */
 static void
-write_tuples(StreamSegmentTable *table, IndexInfo *index_info, StreamImage **images, int n,
+write_tuples(StreamSegmentTable *table, SegmentIndexes *indexes, StreamImage **images, int n,
 			 TupleTableSlot **slots)
 {
 	TupleDesc	desc = RelationGetDescr(table->rel);
@@ -63,8 +110,9 @@ write_tuples(StreamSegmentTable *table, IndexInfo *index_info, StreamImage **ima
 
 		keys[0] = Int32GetDatum(images[i]->partition);
 		keys[1] = Int64GetDatum(images[i]->last_offset);
-		index_insert(table->index, keys, nulls, &tids[i], table->rel,
-					 UNIQUE_CHECK_YES, false, index_info);
+		for (int j = 0; j < indexes->n; j++)
+			index_insert(indexes->rel[j], keys, nulls, &tids[i], table->rel,
+						 UNIQUE_CHECK_YES, false, indexes->info[j]);
 		if (n > 1)
 			ExecClearTuple(slots[i]);
 	}
@@ -77,12 +125,12 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 	StreamSegmentTable table;
 	StreamImage *chunk[STREAM_WRITE_TUPLES];
 	TupleTableSlot *slots[STREAM_WRITE_TUPLES];
-	IndexInfo  *index_info;
+	SegmentIndexes indexes;
 	int			nslots = 0;
 	int			n = 0;
 
 	(void) stream_segment_open(&table, stream_id, segment_no, RowExclusiveLock, false);
-	index_info = BuildIndexInfo(table.index);
+	open_indexes(&table, &indexes);
 
 	/* more than one: as many slots as a chunk can have */
 	if (images->next != NULL)
@@ -97,16 +145,16 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 		chunk[n++] = image;
 		if (n == STREAM_WRITE_TUPLES)
 		{
-			write_tuples(&table, index_info, chunk, n, slots);
+			write_tuples(&table, &indexes, chunk, n, slots);
 			n = 0;
 		}
 	}
 	if (n > 0)
-		write_tuples(&table, index_info, chunk, n, slots);
+		write_tuples(&table, &indexes, chunk, n, slots);
 
 	while (nslots > 0)
 		ExecDropSingleTupleTableSlot(slots[--nslots]);
-	stream_index_insert_cleanup(table.index, index_info);
+	close_indexes(&indexes);
 	stream_segment_close(&table, true);
 }
 

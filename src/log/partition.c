@@ -19,12 +19,10 @@
 
 #include "access/genam.h"
 #include "access/xlog.h"
-#include "catalog/tables.h"
 #include "catalog/pg_foreign_table.h"
 #include "compat.h"
 #include "guc.h"
 #include "log/reserve.h"
-#include "log/segment.h"
 #include "log/segtable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -64,28 +62,6 @@ stream_unlock_rolls(Oid table)
 }
 
 /*
- * depend_on_table mends what a restore from a dump has lost: that the segments
- * and the partition's sequence go with the foreign table.
- */
-static void
-depend_on_table(StreamInfo *info, int32 partition)
-{
-	char		name[NAMEDATALEN];
-	Oid			relid;
-
-	for (int i = 0; i <= info->nsegments; i++)
-	{
-		if (i < info->nsegments)
-			stream_segment_table_name(name, info->stream_id, info->segments[i].segment_no);
-		else
-			stream_sequence_name(name, info->stream_id, partition);
-		relid = stream_internal_relation(name, true);
-		if (OidIsValid(relid) && !stream_depends_on_table(relid, info->table))
-			stream_depend_on_table(relid, info->table);
-	}
-}
-
-/*
  * enter_partition makes a partition's state.  The caller holds the roll lock,
  * so nobody else makes it meanwhile.
  */
@@ -104,7 +80,6 @@ enter_partition(StreamInfo *info, int32 partition)
 	(void) stream_segment_open(&segment, info->stream_id, segment_no, AccessShareLock, false);
 	stream_segment_close(&segment, false);
 
-	depend_on_table(info, partition);
 	ceiling = stream_sequence_ceiling(info->stream_id, partition);
 	log_end = stream_log_end(info, partition, &last_timestamp);
 

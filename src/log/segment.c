@@ -12,9 +12,9 @@
  *	3.	in another transaction, seal the segments that are not active and have
  *		no open publisher.
  *
- * The roll lock is held throughout, so that the shared state of a partition,
- * which is made under the same lock, begins with the segment that all others
- * use, and one roll at a time seals.  When step 2 is not reached, the new segment
+ * The roll lock is held from before step 1 to after step 2, so that the shared
+ * state of a partition, which is made under the same lock, begins with the
+ * segment that all others use.  When step 2 is not reached, the new segment
  * is in the catalog and nobody writes to it; the next roll activates it.
  *
  *-------------------------------------------------------------------------
@@ -161,15 +161,37 @@ reservations_have_ended(Oid table, int32 partitions, int32 segment_no)
 	return true;
 }
 
-/* seal_segment records what a segment holds, and marks it sealed. */
-static void
-seal_segment(int32 stream_id, int32 partitions, int32 segment_no)
+/* is_sealed asks the catalog anew. */
+static bool
+is_sealed(Oid table, int32 segment_no)
+{
+	StreamInfo *info = stream_info(table);
+
+	for (int i = 0; i < info->nsegments; i++)
+		if (info->segments[i].segment_no == segment_no)
+			return info->segments[i].sealed;
+	return true;
+}
+
+/*
+ * seal_segment records what a segment holds, and marks it sealed; false:
+ * somebody else has.  The lock on its table, which conflicts with itself, keeps
+ * others from sealing it to the end of the transaction.
+ */
+static bool
+seal_segment(Oid table, int32 stream_id, int32 partitions, int32 segment_no)
 {
 	StreamSegmentTable segment;
 	Snapshot	snapshot;
 	char	   *sql;
 
-	(void) stream_segment_open(&segment, stream_id, segment_no, AccessShareLock, false);
+	if (!stream_segment_open(&segment, stream_id, segment_no, ShareUpdateExclusiveLock, true))
+		return false;
+	if (is_sealed(table, segment_no))
+	{
+		stream_segment_close(&segment, false);
+		return false;
+	}
 	/* taken after the reservations have ended: it sees all of their rows */
 	snapshot = stream_fresh_snapshot(RelationGetRelid(segment.rel));
 	for (int32 partition = 0; partition < partitions; partition++)
@@ -192,15 +214,15 @@ seal_segment(int32 stream_id, int32 partitions, int32 segment_no)
 				   " toast.autovacuum_vacuum_insert_threshold = 0,"
 				   " toast.autovacuum_vacuum_insert_scale_factor = 0)",
 				   STREAM_INTERNAL_SCHEMA, RelationGetRelationName(segment.rel));
-	stream_segment_close(&segment, false);
+	stream_segment_close(&segment, true);
 	stream_execute(sql, stream_extension_owner());
 	pfree(sql);
+	return true;
 }
 
 /*
  * stream_seal_segments seals what can be sealed, in the current transaction,
- * and returns how many segments that were.  The caller holds the roll lock, so
- * nobody else does.
+ * and returns how many segments that were.
  */
 int
 stream_seal_segments(Oid table)
@@ -222,8 +244,8 @@ stream_seal_segments(Oid table)
 		/* a later one waits at least as long */
 		if (!reservations_have_ended(table, partitions, candidates[i]))
 			break;
-		seal_segment(stream_id, partitions, candidates[i]);
-		sealed++;
+		if (seal_segment(table, stream_id, partitions, candidates[i]))
+			sealed++;
 	}
 	if (sealed > 0)
 	{
@@ -294,11 +316,12 @@ roll(const char *name)
 
 	SPI_commit();
 	stream_activate_segment(table, newest);
+	(void) LockRelease(&roll_lock, ExclusiveLock, true);
+
 	stream_seal_segments(table);
 	SPI_commit();
 	stream_progress_end();
 
-	(void) LockRelease(&roll_lock, ExclusiveLock, true);
 	(void) LockRelease(&table_lock, AccessShareLock, true);
 	(void) LockRelease(&extension_lock, AccessShareLock, true);
 }

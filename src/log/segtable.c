@@ -95,6 +95,29 @@ open_known(StreamSegmentTable *table, int32 stream_id, int32 segment_no, LOCKMOD
 }
 
 /*
+ * open_valid_index opens the index to scan: normally there is one, but REINDEX
+ * CONCURRENTLY builds another, and may leave it behind.
+ */
+static Relation
+open_valid_index(Relation rel, LOCKMODE lockmode)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Relation	result = NULL;
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+	{
+		result = index_open(lfirst_oid(cell), lockmode);
+		if (result->rd_index->indisvalid && result->rd_index->indislive)
+			break;
+		index_close(result, lockmode);
+		result = NULL;
+	}
+	list_free(indexes);
+	return result;
+}
+
+/*
  * stream_segment_open opens a segment's table and index.  It returns false,
  * when missing_ok, if the table has gone.
  */
@@ -105,7 +128,6 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 	char		name[NAMEDATALEN];
 	KnownSegment *known;
 	Oid			relid;
-	List	   *indexes;
 
 	if (open_known(table, stream_id, segment_no, lockmode))
 		return true;
@@ -143,15 +165,12 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("\"%s.%s\" is not a segment", STREAM_INTERNAL_SCHEMA, name)));
 
-	indexes = RelationGetIndexList(table->rel);
-	if (list_length(indexes) != 1)
+	table->index = open_valid_index(table->rel, lockmode);
+	if (table->index == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("segment \"%s.%s\" has no index", STREAM_INTERNAL_SCHEMA, name),
 				 errhint("When a restore is under way, let it finish first.")));
-	table->index = index_open(linitial_oid(indexes), lockmode);
-	list_free(indexes);
-
 	known = known_segment(stream_id, segment_no);
 	known->stream_id = stream_id;
 	known->segment_no = segment_no;

@@ -36,7 +36,7 @@
 typedef struct StreamSegmentTable
 {
 	Relation	rel;
-	Relation	index;			/* on (partition, last_offset) */
+	Relation	index;			/* on (partition, last_offset), valid */
 	LOCKMODE	lockmode;
 } StreamSegmentTable;
 

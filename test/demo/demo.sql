@@ -37,10 +37,14 @@ DECLARE
 BEGIN
     LOOP
         SELECT change_seq INTO first FROM loaded WHERE loader = which;
-        SELECT max(change_seq), count(stream.publish('changes', path, value)) INTO last, n
-            FROM (SELECT change_seq, path, value_of(f) AS value FROM file f
-                  WHERE loader = which AND change_seq > first ORDER BY change_seq LIMIT 250) batch;
-        EXIT WHEN n = 0;
+        SELECT max(change_seq) INTO last
+            FROM (SELECT change_seq FROM file WHERE loader = which AND change_seq > first
+                  ORDER BY change_seq LIMIT 250) batch;
+        EXIT WHEN last IS NULL;
+        INSERT INTO streams.changes (key, value)
+            SELECT path, value_of(f) FROM file f
+            WHERE loader = which AND change_seq > first AND change_seq <= last ORDER BY change_seq;
+        GET DIAGNOSTICS n = ROW_COUNT;
         UPDATE loaded SET change_seq = last, events = events + n WHERE loader = which;
         COMMIT;
     END LOOP;
@@ -62,6 +66,7 @@ BEGIN
             WHERE application_name = 'loader 3' AND wait_event_type = 'Lock';
         EXIT WHEN FOUND;
         PERFORM pg_sleep(0.005);
+        PERFORM pg_stat_clear_snapshot();
     END LOOP;
     RETURN result;
 END

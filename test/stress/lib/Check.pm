@@ -87,9 +87,13 @@ sub load_publisher
 			$issued->[$offset] = "$id.$number";
 			$transaction->{kept}{$number} = "$where $offset";
 		}
+		elsif ($kind eq 'Q')
+		{
+			$transaction->{kept}{ $rest[0] } = 'somewhere';
+		}
 		elsif ($kind eq 'S')
 		{
-			$transaction->{sent} = $rest[1];
+			$transaction->{sent} = $rest[0];
 		}
 		elsif ($kind eq 'D')
 		{
@@ -123,8 +127,8 @@ sub compare
 		my $found = $transaction->{found} // {};
 		my $outcome = $transaction->{outcome};
 
-		# no answer came: all numbers, wherever they are
-		$kept = { map { $_ => $kept->{$_} // $found->{$_} // 'somewhere' } 0 .. $transaction->{sent} }
+		# all numbers, whether their positions came back or not
+		$kept = { map { $_ => $kept->{$_} // 'somewhere' } 0 .. $transaction->{sent} }
 		  if $transaction->{sent} >= 0;
 
 		# What the server has not acknowledged, or only asynchronously, can be lost in a
@@ -147,7 +151,7 @@ sub compare
 			{
 				$self->finding('missing', "record $id.$number at $kept->{$number} is missing");
 			}
-			elsif ($found->{$number} ne $kept->{$number})
+			elsif ($found->{$number} ne $kept->{$number} && $kept->{$number} ne 'somewhere')
 			{
 				$self->finding('missing', "record $id.$number is at $found->{$number}, the server said $kept->{$number}");
 			}

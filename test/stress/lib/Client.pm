@@ -38,7 +38,8 @@ sub open_session
 	return;
 }
 
-# query(SQL): runs one or several statements and returns a hash of
+# query(SQL, ROWS): runs one or several statements, ROWS being the input of a COPY, and
+# returns a hash of
 #	rows	references to the values of each row, of all statements
 #	tag		the last command tag, such as COMMIT; '' if none came
 #	state	I idle, T in a transaction, E in a failed one
@@ -46,7 +47,7 @@ sub open_session
 #	lost	true when the session is gone
 sub query
 {
-	my ($self, $sql) = @_;
+	my ($self, $sql, $input) = @_;
 	my %result = (rows => [], tag => '', state => '');
 
 	if ($self->send_all('Q' . pack('N', length($sql) + 5) . "$sql\0"))
@@ -56,6 +57,10 @@ sub query
 			if ($type eq 'D')
 			{
 				push @{ $result{rows} }, row($message);
+			}
+			elsif ($type eq 'G')
+			{
+				$self->send_all('d' . pack('N', length($input) + 4) . $input . 'c' . pack('N', 4)) or last;
 			}
 			elsif ($type eq 'C')
 			{

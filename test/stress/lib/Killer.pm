@@ -72,27 +72,36 @@ sub annoy
 sub kill_server
 {
 	my ($self) = @_;
-	my $postmaster = parent_of($self->session->{pid}) // return;
+	my ($postmaster) = (stat_of($self->session->{pid}))[1] // return;
+	my $data = readlink("/proc/$postmaster/cwd") // return;
 	# stopped first, or it would start recovery when it sees its children die
 	kill 'STOP', $postmaster;
-	my @children = grep { (parent_of($_) // 0) == $postmaster } map { m{(\d+)} } glob('/proc/[0-9]*');
-	kill 'KILL', $postmaster, @children;
-	foreach (1 .. 500)
+	my @pids = ($postmaster,
+		grep { ((stat_of($_))[1] // 0) == $postmaster } map { m{(\d+)} } glob('/proc/[0-9]*'));
+	kill 'KILL', @pids;
+	$self->note('killed', @pids);
+	foreach (1 .. 3000)
 	{
-		last if !grep { kill 0, $_ } $postmaster, @children;
+		# A zombie is as good as gone, but a new server takes it for a living one as long as
+		# there are these files.
+		if (!grep { ((stat_of($_))[0] // 'Z') ne 'Z' } @pids)
+		{
+			unlink "$data/postmaster.pid", "$ENV{PGHOST}/.s.PGSQL.$ENV{PGPORT}.lock";
+			return;
+		}
 		select(undef, undef, undef, 0.01);
 	}
-	$self->note('killed', $postmaster, @children);
+	$self->failure('processes of the server survived SIGKILL');
 	return;
 }
 
-sub parent_of
+# stat_of(PID): the state of a process and the pid of its parent; nothing when it is gone.
+sub stat_of
 {
 	my ($pid) = @_;
 	open(my $in, '<', "/proc/$pid/stat") or return;
 	# the name, in parentheses, may hold anything
-	my ($parent) = (readline($in) // '') =~ /.*\) \S (\d+) /;
-	return $parent;
+	return (readline($in) // '') =~ /.*\) (\S) (\d+) /;
 }
 
 sub crash

@@ -7,7 +7,8 @@ package Publisher;
 #
 # The journal's lines:
 #	P transaction number stream partition offset	the server returned this position
-#	S transaction first last		sent in one statement, answer not yet seen
+#	Q transaction number			published, the server does not say where
+#	S transaction last				0 to last sent in the only statement, answer not yet seen
 #	D transaction number			its savepoint was rolled back
 #	E transaction outcome async		the end: C committed, A rolled back, U unknown
 
@@ -71,7 +72,7 @@ sub single_statement
 {
 	my ($self, $stream, $partition, $last) = @_;
 	my $length = $self->chance(0.02) ? 20000 : $self->between(0, 200);
-	$self->note('S', $self->{id}, 0, $last);
+	$self->note('S', $self->{id}, $last);
 	my $result = $self->query(
 		"WITH s AS (INSERT INTO side VALUES ('$self->{id}')) "
 		  . "SELECT i, stream.publish('$stream->{name}', 'k' || i, payload('$self->{id}', i, 0, $length), partition => $partition) "
@@ -155,12 +156,12 @@ sub outcome
 	return;
 }
 
-# step(SQL): a statement in the transaction; false when it took the
+# step(SQL, OPTION => VALUE...): a statement in the transaction; false when it took the
 # transaction's life.
 sub step
 {
-	my ($self, $sql) = @_;
-	my $result = $self->query($sql);
+	my ($self, $sql, %options) = @_;
+	my $result = $self->query($sql, %options);
 	return $result if !$result->{error} && !$result->{lost};
 	$self->query('ROLLBACK') if !$result->{lost};
 	$self->outcome('A', 0);
@@ -197,7 +198,7 @@ sub end_savepoint
 	if ($self->chance(0.2))
 	{
 		$result = $self->query("SELECT stream.publish('stress', 'x', payload('$self->{id}', $self->{next} + i, 1, 20)), 1 / (5 - i) "
-			  . 'FROM generate_series(1, 9) i', '22012');
+			  . 'FROM generate_series(1, 9) i', code => '22012');
 		$self->{next} += 10;
 		if ($result->{lost})
 		{
@@ -240,8 +241,9 @@ sub publish
 	my $way = $self->weighted(
 		[ 20, 'one' ],  [ 8, 'batch' ],     [ 6, 'insert' ], [ 4, 'loop' ],
 		[ 3, 'tombstone' ], [ 6, 'counter' ], [ 3, 'exceptions' ],
+		[ 3, 'blind_insert' ], [ 3, 'copy' ],
 		[ 2, 'large' ], [ 0.4, 'huge' ],    [ 0.5, 'bulk' ]);
-	my $sql;
+	my ($sql, $input);
 
 	$way = 'one' if $way eq 'counter' && $self->{counter_used}++;
 	if ($way eq 'one' || $way eq 'large' || $way eq 'huge')
@@ -270,6 +272,19 @@ sub publish
 		  . "SELECT 'k' || i % 20, payload('$id', i, $doomed, 60) FROM generate_series($first, $last) i "
 		  . "RETURNING split_part(value->>'i', '.', 3), stream.record_position(partition, record_offset)";
 	}
+	elsif ($way eq 'blind_insert')
+	{
+		# without RETURNING, so that rows are handed over in groups
+		$last = $first + ($self->chance(0.1) ? $self->between(900, 1300) : $self->between(0, 60));
+		$sql = "INSERT INTO $stream->{face} (key, value) "
+		  . "SELECT 'k' || i % 20, payload('$id', i, $doomed, 20) FROM generate_series($first, $last) i";
+	}
+	elsif ($way eq 'copy')
+	{
+		$last = $first + ($self->chance(0.1) ? $self->between(900, 1300) : $self->between(0, 60));
+		$sql = "COPY $stream->{face} (key, value) FROM STDIN";
+		$input = join '', map { "k\t{\"i\": \"$id.$_\", \"d\": $doomed}\n" } $first .. $last;
+	}
 	elsif ($way eq 'loop')
 	{
 		$last = $first + $self->between(1, 60);
@@ -293,7 +308,14 @@ sub publish
 	}
 	$self->{next} = $last + 1;
 
-	my $result = $self->step($sql) or return;
+	my $result = $self->step($sql, input => $input) or return;
+	if ($way eq 'blind_insert' || $way eq 'copy')
+	{
+		$self->note('Q', $id, $_) foreach $first .. $last;
+		push @{ $level->{records} }, $first .. $last;
+		$self->count('records', $last - $first + 1);
+		return 1;
+	}
 	$self->positions($stream, $result->{rows});
 	$self->failure("published $first to $last and got " . @{ $result->{rows} } . " rows from $sql")
 	  if @{ $result->{rows} } != $last - $first + 1;

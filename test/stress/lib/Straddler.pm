@@ -35,7 +35,7 @@ sub straddle
 	my $large = $self->query("INSERT INTO side VALUES ('$id'); "
 		  . "SELECT 0, stream.publish('$stream->{name}', 's', jsonb_build_object('i', '$id.0', 'pad', repeat('x', 2000000)), NULL, $partition)");
 	$self->positions($stream, $large->{rows}) if !$large->{error} && !$large->{lost};
-	$self->note('S', $id, 0, 0);
+	$self->note('S', $id, 0);
 	$self->outcome(Publisher::fate($large), 0);
 
 	$id = $self->new_transaction;

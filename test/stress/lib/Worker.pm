@@ -134,16 +134,17 @@ sub session
 
 sub on_connect { return; }
 
-# query(SQL, CODE...): runs it; an error other than those expected, and CODE, is a failure.
+# query(SQL, OPTION => VALUE...): runs it.  An error other than those expected, and that
+# of option code, is a failure.  Option input has the rows of a COPY.
 sub query
 {
-	my ($self, $sql, @codes) = @_;
-	my $result = $self->session->query($sql);
+	my ($self, $sql, %options) = @_;
+	my $result = $self->session->query($sql, $options{input});
 	if (my $error = $result->{error})
 	{
 		my $code = $error->{code};
 		$self->failure("$error->{severity} $code \"$error->{text}\" from: " . substr($sql, 0, 500))
-		  if !$expected{$code} && !grep { $_ eq $code } @codes;
+		  if !$expected{$code} && $code ne ($options{code} // '');
 		$self->count("errors $code");
 	}
 	if ($result->{lost})
