@@ -122,9 +122,6 @@
 #define stream_analyze_delay_point()	vacuum_delay_point()
 #endif
 
-/* 16 hands the rows of COPY into a foreign table over in groups. */
-#define STREAM_COPY_ONE_ROW		(PG_VERSION_NUM < 160000)
-
 /* 17 can also ask for a stronger lock. */
 #if PG_VERSION_NUM >= 170000
 #define stream_lock_held_by_me(tag, mode)	LockHeldByMe(tag, mode, false)

@@ -3,10 +3,10 @@
  * insert.c
  *		INSERT and COPY into the foreign table of a stream: publishing.
  *
- * Rows come in groups where the executor has them: INSERT … SELECT and, from 16
- * on, COPY.  15 hands COPY's rows over one at a time, so they are gathered here
- * when nobody looks at what comes back.  A group is published as
- * publish_batch does it: one block of offsets in each partition.
+ * Rows are gathered and published in groups, as publish_batch does it: one block
+ * of offsets in each partition.  Not where somebody sees them one by one, by
+ * RETURNING or a trigger, nor where the end of the command comes too late: a
+ * statement around the INSERT could have gone on meanwhile.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,23 +26,21 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Rows of a group, and bytes of gathered rows that end one. */
-#define FACE_BATCH_ROWS		1000
-#define FACE_BATCH_BYTES	(1024 * 1024)
-#define FACE_GROUP_BYTES	(16 * 1024 * 1024)
+/* Rows of a group, and bytes of them. */
+#define FACE_GROUP_ROWS		1000
+#define FACE_GROUP_BYTES	(1024 * 1024)
 
 typedef struct FaceInsert
 {
 	StreamTarget *target;		/* null: the stream is being restored */
 	Oid			table;
-	int			row_width;		/* as the planner estimates it; 0: unknown */
-	bool		gather;			/* COPY on 15: keep rows until there is a group */
-	MemoryContext context;		/* of gathered rows */
-	MemoryContext call_context; /* of one call */
-	int			ngathered;
-	Size		gathered_bytes;
-	StreamRecord gathered[FACE_BATCH_ROWS];
-	int32		gathered_partition[FACE_BATCH_ROWS];
+	MemoryContext call_context; /* of one row */
+	bool		gather;
+	char	   *bytes;			/* of gathered rows, FACE_GROUP_BYTES; null: not gathering */
+	Size		nbytes;
+	int			nrows;
+	StreamRecord rows[FACE_GROUP_ROWS];
+	int32		partitions[FACE_GROUP_ROWS];
 } FaceInsert;
 
 static int
@@ -76,10 +74,12 @@ is_being_restored(Oid table)
 	return false;
 }
 
-static FaceInsert *
-begin_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+/* begin_insert prepares to publish rows; gather says whether the command allows for groups. */
+static void
+begin_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo, bool gather)
 {
 	ModifyTable *plan = castNode(ModifyTable, mtstate->ps.plan);
+	TriggerDesc *triggers = rinfo->ri_TrigDesc;
 	FaceInsert *insert = palloc0(sizeof(FaceInsert));
 
 	if (plan != NULL && plan->onConflictAction != ONCONFLICT_NONE)
@@ -94,33 +94,42 @@ begin_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 		(void) stream_face_info(rinfo->ri_RelationDesc);
 		insert->target = stream_target_of_table(insert->table);
 	}
-	insert->context = AllocSetContextCreate(CurrentMemoryContext, "stream insert", ALLOCSET_DEFAULT_SIZES);
 	insert->call_context = AllocSetContextCreate(CurrentMemoryContext, "stream insert call", ALLOCSET_DEFAULT_SIZES);
-	if (plan != NULL && outerPlan(plan) != NULL)
-		insert->row_width = outerPlan(plan)->plan_width;
-	rinfo->ri_FdwState = insert;
-	return insert;
-}
-
-static void
-begin_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private, int subplan_index, int eflags)
-{
-	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
-		(void) begin_insert(mtstate, rinfo);
-}
-
-/* For COPY, and for rows routed to a partition of a partitioned table. */
-static void
-begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
-{
-	FaceInsert *insert = begin_insert(mtstate, rinfo);
-	TriggerDesc *triggers = rinfo->ri_TrigDesc;
 
 	/* what a trigger publishes is to have its place among the rows */
-	insert->gather = STREAM_COPY_ONE_ROW && mtstate->ps.plan == NULL && rinfo->ri_returningList == NIL &&
+	insert->gather = gather && rinfo->ri_returningList == NIL && rinfo->ri_WithCheckOptions == NIL &&
 		!(triggers != NULL && (triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
 							   triggers->trig_insert_before_statement ||
 							   triggers->trig_insert_after_statement || triggers->trig_insert_new_table));
+	if (insert->gather)
+		insert->bytes = palloc(FACE_GROUP_BYTES);
+	rinfo->ri_FdwState = insert;
+}
+
+/*
+ * For INSERT.  One that is the whole statement, and returns nothing, ends when
+ * its last row is in; within another one its end may come much later.
+ */
+static void
+begin_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private, int subplan_index, int eflags)
+{
+	PlannedStmt *statement = mtstate->ps.state->es_plannedstmt;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+	begin_insert(mtstate, rinfo,
+				 statement->planTree == mtstate->ps.plan && statement->commandType == CMD_INSERT &&
+				 !statement->hasReturning);
+}
+
+/*
+ * For COPY, and for rows routed to a partition of a partitioned table: whose
+ * triggers for the statement come before the partition's end.
+ */
+static void
+begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	begin_insert(mtstate, rinfo, mtstate->ps.plan == NULL && mtstate->rootResultRelInfo == rinfo);
 }
 
 /*
@@ -233,43 +242,46 @@ give_row(TupleTableSlot *slot, int32 partition, const StreamRecord *record)
 	}
 }
 
+/* publish_group publishes the rows that have come together. */
 static void
-publish_gathered(FaceInsert *insert)
+publish_group(FaceInsert *insert)
 {
-	if (insert->ngathered > 0)
-		stream_publish_records(insert->target, insert->gathered, insert->gathered_partition, insert->ngathered);
-	insert->ngathered = 0;
-	insert->gathered_bytes = 0;
-	MemoryContextReset(insert->context);
+	if (insert->nrows > 0)
+		stream_publish_records(insert->target, insert->rows, insert->partitions, insert->nrows);
+	insert->nrows = 0;
+	insert->nbytes = 0;
 }
 
 static const char *
 keep_part(FaceInsert *insert, const char *data, int32 len)
 {
-	char	   *copy;
+	char	   *copy = insert->bytes + insert->nbytes;
 
 	if (len < 0)
 		return NULL;
-	copy = MemoryContextAllocExtended(insert->context, Max(len, 1), MCXT_ALLOC_HUGE);
 	memcpy(copy, data, len);
-	insert->gathered_bytes += len;
+	insert->nbytes += len;
 	return copy;
 }
 
-/* gather_record keeps a record until a group has come together. */
+/* gather_row keeps a row until a group has come together. */
 static void
-gather_record(FaceInsert *insert, StreamRecord *record, int32 partition)
+gather_row(FaceInsert *insert, StreamRecord *record, int32 partition)
 {
-	int			n = insert->ngathered;
+	Size		size = Max(record->key_len, 0) + (Size) Max(record->value_len, 0) + Max(record->headers_len, 0);
 
+	if (insert->nrows == FACE_GROUP_ROWS || insert->nbytes + size > FACE_GROUP_BYTES)
+		publish_group(insert);
+	if (size > FACE_GROUP_BYTES)
+	{
+		(void) stream_publish_record(insert->target, partition, record);
+		return;
+	}
 	record->key = keep_part(insert, record->key, record->key_len);
 	record->value = keep_part(insert, record->value, record->value_len);
 	record->headers = keep_part(insert, record->headers, record->headers_len);
-	insert->gathered[n] = *record;
-	insert->gathered_partition[n] = partition;
-	insert->ngathered++;
-	if (insert->ngathered == FACE_BATCH_ROWS || insert->gathered_bytes >= FACE_BATCH_BYTES)
-		publish_gathered(insert);
+	insert->rows[insert->nrows] = *record;
+	insert->partitions[insert->nrows++] = partition;
 }
 
 static TupleTableSlot *
@@ -285,7 +297,7 @@ exec_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTab
 	save = MemoryContextSwitchTo(insert->call_context);
 	taken = take_row(insert, slot, &record, &partition);
 	if (taken && insert->gather)
-		gather_record(insert, &record, partition);
+		gather_row(insert, &record, partition);
 	else if (taken)
 	{
 		(void) stream_publish_record(insert->target, partition, &record);
@@ -295,65 +307,13 @@ exec_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTab
 	return taken ? slot : NULL;
 }
 
-/* batch_size says how many rows the executor shall hand over at once. */
-static int
-batch_size(ResultRelInfo *rinfo)
-{
-	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
-	TriggerDesc *triggers = rinfo->ri_TrigDesc;
-
-	/* what is to happen for each row cannot wait for the group */
-	if (rinfo->ri_projectReturning != NULL || rinfo->ri_WithCheckOptions != NIL ||
-		(triggers != NULL && (triggers->trig_insert_before_row || triggers->trig_insert_after_row)))
-		return 1;
-	/* the executor keeps a group in memory */
-	if (insert != NULL && insert->row_width > 0)
-		return Max(1, Min(FACE_BATCH_ROWS, FACE_GROUP_BYTES / insert->row_width));
-	return FACE_BATCH_ROWS;
-}
-
-/*
- * exec_batch_insert publishes a group; the rows that are passed over are left
- * out.  The result is good until the next call.
- */
-static TupleTableSlot **
-exec_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots, TupleTableSlot **plan_slots,
-				  int *nslots)
-{
-	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
-	StreamRecord *records;
-	int32	   *partitions;
-	TupleTableSlot **taken;
-	int			n = 0;
-	MemoryContext save;
-
-	MemoryContextReset(insert->call_context);
-	save = MemoryContextSwitchTo(insert->call_context);
-	records = palloc_array(StreamRecord, *nslots);
-	partitions = palloc_array(int32, *nslots);
-	taken = palloc_array(TupleTableSlot *, *nslots);
-	for (int i = 0; i < *nslots; i++)
-	{
-		if (!take_row(insert, slots[i], &records[n], &partitions[n]))
-			continue;
-		taken[n++] = slots[i];
-	}
-	if (n > 0)
-		stream_publish_records(insert->target, records, partitions, n);
-	for (int i = 0; i < n; i++)
-		give_row(taken[i], partitions[i], &records[i]);
-	*nslots = n;
-	MemoryContextSwitchTo(save);
-	return taken;
-}
-
 static void
-end_foreign_insert(EState *estate, ResultRelInfo *rinfo)
+end_insert(EState *estate, ResultRelInfo *rinfo)
 {
 	FaceInsert *insert = (FaceInsert *) rinfo->ri_FdwState;
 
 	if (insert != NULL && insert->gather)
-		publish_gathered(insert);
+		publish_group(insert);
 }
 
 /* refuse_update is called when an UPDATE or DELETE is planned. */
@@ -389,8 +349,7 @@ stream_fdw_insert_routines(FdwRoutine *routine)
 	routine->IsForeignRelUpdatable = is_updatable;
 	routine->BeginForeignModify = begin_modify;
 	routine->BeginForeignInsert = begin_foreign_insert;
-	routine->EndForeignInsert = end_foreign_insert;
 	routine->ExecForeignInsert = exec_insert;
-	routine->GetForeignModifyBatchSize = batch_size;
-	routine->ExecForeignBatchInsert = exec_batch_insert;
+	routine->EndForeignModify = end_insert;
+	routine->EndForeignInsert = end_insert;
 }
