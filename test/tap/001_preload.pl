@@ -46,6 +46,7 @@ sub calls
 					WHEN 'integer' THEN '1'
 					WHEN 'bigint' THEN '0::bigint'
 					WHEN 'boolean' THEN 'false'
+					WHEN 'integer[]' THEN 'NULL::int[]'
 					WHEN 'jsonb' THEN $$'{}'::jsonb$$
 					WHEN 'json' THEN $$'{}'::json$$
 					WHEN 'bytea' THEN $$''::bytea$$
