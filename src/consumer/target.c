@@ -9,6 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "catalog/streams.h"
+#include "common/int.h"
 #include "consumer/target.h"
 #include "log/read.h"
 #include "log/reserve.h"

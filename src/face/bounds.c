@@ -313,9 +313,15 @@ stream_compute_bounds(StreamFaceBounds *bounds, List *described, List *value_sta
 		else
 			narrow_range(first, last, strategy, bound_value(value, type));
 	}
+	/* all times are finite: behind -infinity and before infinity is no bound */
+	if (bounds->first_time == PG_INT64_MIN + 1)
+		bounds->first_time = PG_INT64_MIN;
+	if (bounds->last_time == PG_INT64_MAX - 1)
+		bounds->last_time = PG_INT64_MAX;
 	bounds->empty = first_partition > last_partition ||
 		bounds->first_offset > bounds->last_offset ||
-		bounds->first_time > bounds->last_time;
+		bounds->first_time > bounds->last_time ||
+		bounds->last_time == PG_INT64_MIN || bounds->first_time == PG_INT64_MAX;
 	if (!bounds->empty)
 	{
 		bounds->first_partition = (int) first_partition;
