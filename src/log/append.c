@@ -105,6 +105,7 @@ typedef struct StreamPublishing
 	StreamTargetPartition *publishers;	/* those with an entry in the list */
 	Size		open_bytes;		/* of all open records, roughly */
 	bool		closed;			/* written for the last time */
+	bool		out_of_line;	/* has had a batch that does not fit a page */
 } StreamPublishing;
 
 static StreamPublishing *publishing = NULL;
@@ -341,6 +342,8 @@ add_image(StreamTargetPartition *partition, StreamRun *run, StreamLevel *level,
 	*run->images_tail = image;
 	run->images_tail = &image->next;
 	level->image_bytes += VARSIZE(data);
+	if (VARSIZE(data) - VARHDRSZ > STREAM_INLINE_BATCH_SIZE)
+		publishing->out_of_line = true;
 }
 
 /*
@@ -596,11 +599,24 @@ stream_holds_back(Oid table, int32 number, int64 offset)
 void
 stream_flush_all(void)
 {
+	bool		wants_snapshot;
+
 	if (publishing == NULL)
 		return;
+	/* a record that does not fit a page is either a batch by now, or open still */
+	wants_snapshot = publishing->out_of_line || publishing->open_bytes > STREAM_INLINE_BATCH_SIZE / 2;
 	Assert(publishing->innermost == NULL || publishing->innermost->outer == NULL);
-	/* the commit has dropped all snapshots; a table with TOAST wants one */
-	PushActiveSnapshot(GetTransactionSnapshot());
+
+	/*
+	 * The commit has dropped all snapshots, and TOAST wants one.  Most
+	 * transactions store nothing out of line, and do without; but the heap
+	 * asserts one for any table that has a TOAST table.
+	 */
+#ifdef USE_ASSERT_CHECKING
+	wants_snapshot = true;
+#endif
+	if (wants_snapshot)
+		PushActiveSnapshot(GetTransactionSnapshot());
 	if (publishing->innermost != NULL)
 		flush_level(publishing->innermost);
 	for (StreamTargetPartition *partition = publishing->publishers; partition != NULL;
@@ -615,7 +631,8 @@ stream_flush_all(void)
 		partition->records_gap = true;
 		stream_insert_gap(partition->target->stream_id, partition->number, base, end);
 	}
-	PopActiveSnapshot();
+	if (wants_snapshot)
+		PopActiveSnapshot();
 	publishing->closed = true;
 	stream_stop_deadline(STREAM_DEADLINE_PUBLISH);
 }

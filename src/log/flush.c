@@ -166,9 +166,16 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 void
 stream_write_images(int32 stream_id, StreamImage *images)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "stream write", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext save = MemoryContextSwitchTo(context);
+	MemoryContext context = NULL;
+	MemoryContext save = CurrentMemoryContext;
 	int32		written = 0;	/* segment numbers start at 1 */
+
+	/* a single small batch is all a transaction writes: what it leaves goes with that */
+	if (images->next != NULL || VARSIZE(images->data) > BLCKSZ)
+	{
+		context = AllocSetContextCreate(CurrentMemoryContext, "stream write", ALLOCSET_DEFAULT_SIZES);
+		MemoryContextSwitchTo(context);
+	}
 
 	/* the segments in ascending order: nearly always there is one */
 	for (;;)
@@ -184,5 +191,6 @@ stream_write_images(int32 stream_id, StreamImage *images)
 		written = segment_no;
 	}
 	MemoryContextSwitchTo(save);
-	MemoryContextDelete(context);
+	if (context != NULL)
+		MemoryContextDelete(context);
 }
