@@ -179,17 +179,20 @@ prepare_read() {
 	[ $table_loaded = yes ] || load_table
 	[ $stream_loaded = yes ] || load_stream "$(publish_sql)"
 	sql "VACUUM (ANALYZE) log" "CHECKPOINT"
+	# A consumer reads in pages.
+	STREAM_READ="SELECT count(value) FROM generate_series(0, $RECORDS - 1, 10000) o,
+		LATERAL stream.read('log', 0, o, 10000, NULL)"
 }
 
 PLAIN_READ="SELECT count(value) FROM (SELECT * FROM log WHERE partition = 0 AND record_offset >= 0
 	ORDER BY partition, record_offset OFFSET 0) r"
 PLAIN_SCAN="SELECT count(value) FROM log"
-STREAM_READ="SELECT count(*) FROM stream.read('log', 0, 0, NULL, NULL)"
+STREAM_READ_CALL="SELECT count(value) FROM stream.read('log', 0, 0, NULL, NULL)"
 STREAM_FACE="SELECT count(value) FROM streams.log"
 
 measure_read_warm() {
 	local rep plain
-	wanted read_warm read_warm_unordered read_warm_face || return 0
+	wanted read_warm read_warm_call read_warm_unordered read_warm_face || return 0
 	say "preparing to read"
 	prepare_read
 	timed "$RECORDS" "$PLAIN_READ"
@@ -199,6 +202,7 @@ measure_read_warm() {
 	for ((rep = 1; rep <= REPS; rep++)); do
 		say "read, warm, $rep/$REPS"
 		read_pair read_warm "$PLAIN_READ" "$STREAM_READ"
+		read_pair read_warm_call "$PLAIN_READ" "$STREAM_READ_CALL"
 		read_pair read_warm_unordered "$PLAIN_SCAN" "$STREAM_READ"
 		read_pair read_warm_face "$PLAIN_READ" "$STREAM_FACE"
 	done
@@ -218,7 +222,7 @@ read_pair() {
 
 measure_read_cold() {
 	local rep plain
-	wanted read_cold || return 0
+	wanted read_cold read_cold_call read_cold_face || return 0
 	# What both sides need of catalogs and libraries is read before, from these.
 	new_table tiny
 	new_stream tiny
@@ -229,11 +233,18 @@ measure_read_cold() {
 		cool_down
 		timed "$RECORDS" "$PLAIN_READ"
 		plain=$ms
-		cool_down
-		timed "$RECORDS" "$STREAM_READ"
-		sample read_cold "$(k_per_s "$ms")" "$(k_per_s "$plain")"
+		cold_stream read_cold "$STREAM_READ"
+		cold_stream read_cold_call "$STREAM_READ_CALL"
+		cold_stream read_cold_face "$STREAM_FACE"
 	done
 	prewarm_source
+}
+
+cold_stream() {
+	wanted "$1" || return 0
+	cool_down
+	timed "$RECORDS" "$2"
+	sample "$1" "$(k_per_s "$ms")" "$(k_per_s "$plain")"
 }
 
 # cool_down restarts the server with nothing of its files in memory.  What lies below
@@ -241,6 +252,8 @@ measure_read_cold() {
 cool_down() {
 	local resident
 	cluster_stop
+	# What is not on disk yet stays.
+	find "$DATA_DIR/base" -type f -exec sync {} +
 	if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
 		COLD_METHOD="/proc/sys/vm/drop_caches"
 	else
@@ -254,43 +267,52 @@ cool_down() {
 		[ "$resident" -lt 5 ] || COLD_METHOD+=", but $resident MB stayed in memory"
 	fi
 	cluster_up
-	sql "${PLAIN_READ/log/tiny}" "${STREAM_READ/\'log\'/\'tiny\'}" >/dev/null
+	sql "${PLAIN_READ/log/tiny}" "${STREAM_READ_CALL/\'log\'/\'tiny\'}" "${STREAM_FACE/log/tiny}" >/dev/null
 }
 
-TX_INSERT="INSERT INTO tx (partition, key, value) VALUES (0, :key, :value::jsonb);"
-TX_PUBLISH="SELECT stream.publish('tx', :key, :value::jsonb);"
-TX_EMIT="SELECT pg_logical_emit_message(true, 'bench', :value::text);"
-
-# tx_rate STATEMENT: sets tps.  Key and value are parameters, as a client's would be.
+# tx_rate STATEMENT: sets tps.
 tx_rate() {
 	local output
 	echo "$1" >"$WORK/tx.sql"
 	output=$(pgbench -n -M prepared -c $TX_CLIENTS -j "$THREADS" -T "$TX_SECONDS" -f "$WORK/tx.sql" \
-		-D key=c4711 -D value="$TX_VALUE" 2>"$WORK/pgbench.log") ||
-		{ cat "$WORK/pgbench.log" >&2; die "pgbench failed"; }
+		2>"$WORK/pgbench.log") || { cat "$WORK/pgbench.log" >&2; die "pgbench failed"; }
 	tps=$(sed -n 's/^tps = \([0-9.]*\).*/\1/p' <<<"$output")
 }
 
 measure_transactions() {
-	local rep mode plain published
-	TX_VALUE=$(sql "SELECT value FROM src LIMIT 1")
+	local rep mode plain published value tx_insert tx_publish tx_emit
+	value=$(sql "SELECT value FROM src LIMIT 1")
+	# Constants, so that nobody parses JSON in the measured time: the message has none to
+	# parse, and to the others it costs the same.
+	tx_insert="INSERT INTO tx (partition, key, value) VALUES (0, 'c4711', '$value'::jsonb)"
+	tx_publish="SELECT stream.publish('tx', 'c4711', '$value'::jsonb)"
+	tx_emit="SELECT pg_logical_emit_message(true, 'bench', '$value'::text)"
 	for mode in on off; do
-		wanted tx_${mode}_insert tx_${mode}_emit batch_tx || continue
+		wanted tx_${mode}_{insert,emit,returning} batch_tx || continue
 		export PGOPTIONS="-c synchronous_commit=$mode"
 		for ((rep = 1; rep <= REPS; rep++)); do
 			say "one record a transaction, synchronous_commit $mode, $rep/$REPS"
-			new_table tx
-			tx_rate "$TX_INSERT"
-			plain=$tps
+			if wanted tx_${mode}_insert; then
+				new_table tx
+				tx_rate "$tx_insert;"
+				plain=$tps
+			fi
 			new_stream tx
-			tx_rate "$TX_PUBLISH"
+			tx_rate "$tx_publish;"
 			published=$tps
-			sample tx_${mode}_insert "$published" "$plain"
 			sample batch_tx "$(records_a_batch tx)"
-			wanted tx_${mode}_emit || continue
-			sql CHECKPOINT
-			tx_rate "$TX_EMIT"
-			sample tx_${mode}_emit "$published" "$tps"
+			! wanted tx_${mode}_insert || sample tx_${mode}_insert "$published" "$plain"
+			if wanted tx_${mode}_emit; then
+				sql CHECKPOINT
+				tx_rate "$tx_emit;"
+				sample tx_${mode}_emit "$published" "$tps"
+			fi
+			if wanted tx_${mode}_returning; then
+				# What publish() does too: tell the position.
+				new_table tx
+				tx_rate "$tx_insert RETURNING record_offset;"
+				sample tx_${mode}_returning "$published" "$tps"
+			fi
 		done
 		unset PGOPTIONS
 	done
