@@ -13,8 +13,9 @@
  *
  * One backend at a time extends a partition; others wait for it only when they
  * stand at the ceiling.  A load that uses grants up quickly gets larger ones, so
- * that it does not wait for a flush every few records; the price is a larger
- * gap in the offsets after a crash, which costs nothing.
+ * that it does not wait for a flush every few records, and smaller ones when it
+ * ebbs; the price is a larger gap in the offsets after a restart, which costs
+ * nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -156,7 +157,7 @@ stream_extend_ceiling(StreamPartition *partition, int64 wanted)
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	ceiling = partition->ceiling;
 	if (TimestampDifferenceExceeds(partition->last_extension, now, STREAM_QUICK_USE_MS))
-		partition->grant = 1;
+		partition->grant = Max(partition->grant / 2, 1);
 	else
 		partition->grant = Min(partition->grant * 2, STREAM_MAX_GRANT);
 	partition->last_extension = now;

@@ -85,6 +85,7 @@ stream_reserve(StreamPartition *partition, StreamPublisher **publisher, int32 co
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		extend = false;
+	int64		low;
 
 	for (;;)
 	{
@@ -122,13 +123,14 @@ stream_reserve(StreamPartition *partition, StreamPublisher **publisher, int32 co
 	result->timestamp = partition->last_timestamp;
 	partition->next_offset += count;
 
-	/* extend early, when half the smallest grant is used, so that nobody waits */
-	if (unlikely(partition->ceiling - partition->next_offset < STREAM_EXTEND_BELOW) && !partition->extending)
+	/* extend early, when half the last grant is used, so that nobody waits */
+	low = (int64) partition->grant * STREAM_SEQUENCE_STEP / 2;
+	if (unlikely(partition->ceiling - partition->next_offset < low) && !partition->extending)
 		partition->extending = extend = true;
 	LWLockRelease(&partition->lock);
 
 	if (unlikely(extend))
-		stream_extend_ceiling(partition, result->first_offset + count + STREAM_EXTEND_BELOW);
+		stream_extend_ceiling(partition, result->first_offset + count + low);
 }
 
 /*

@@ -52,7 +52,6 @@ extern StreamOpenPublisher *stream_list_publishers(int *n);
 
 /* ceiling.c */
 #define STREAM_SEQUENCE_STEP	128 /* offsets a sequence's step grants */
-#define STREAM_EXTEND_BELOW		(STREAM_SEQUENCE_STEP / 2)	/* offsets left */
 
 extern void stream_sequence_name(char *buf, int32 stream_id, int32 partition);
 extern void stream_sequence_create(int32 stream_id, int32 partition, Oid owner);

@@ -345,7 +345,8 @@ test_steps(void)
 		   member_is(b, STREAM_MEMBER_STABLE, 4, high, none) && b->previous_epoch == 2 &&
 		   b->epochs[2] == 4 && b->epochs[3] == 3,
 		   "two lost answers: the second is known to have the epoch before both");
-	tap_ok(stream_group_state(&epochs, group.list, 2) == STREAM_GROUP_STABLE, "the group is stable");
+	tap_ok(stream_group_state(&epochs, group.list, 2) == STREAM_GROUP_STABLE,
+		   "the group is stable");
 
 	/* An old report, or a client that has not had what it is to give back. */
 	epochs = (StreamGroupEpochs) {5, 5, 5};
@@ -372,7 +373,8 @@ test_steps(void)
 	tap_ok(member_is(b, STREAM_MEMBER_STABLE, 7, high, none) && b->previous_epoch == 0 &&
 		   b->epochs[2] == 7 && b->epochs[3] == 7,
 		   "to join again is to let go of everything");
-	tap_ok(step(&group, &epochs, 1, high, 0, none) && b->member_epoch == 8 && b->epochs[3] == 8,
+	tap_ok(step(&group, &epochs, 1, high, 0, none) && b->member_epoch == 8 &&
+		   b->epochs[3] == 8,
 		   "to join twice gives a new epoch");
 
 	step(&group, &epochs, 1, SET(3), 8, high);
