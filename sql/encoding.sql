@@ -13,7 +13,10 @@ SELECT stream.publish('ünïcödé', 'é', '"é"'), stream.publish('ünïcödé'
 SELECT "partition", record_offset, key, value, headers, octet_length(key) AS bytes FROM streams."ünïcödé" ORDER BY key;
 SELECT p, stream.offset_of(p) FROM stream.publish_batch('ünïcödé', '{é,Zürich,foobar}', '{1,2,3}') p;
 INSERT INTO streams."ünïcödé" (key, value) VALUES ('é', '4'), ('Zürich', '5') RETURNING "partition", record_offset;
-SELECT stream.publish('ünïcödé', 'k', '"\u20ac"'); \echo :SQLSTATE
+-- 17 words this one in another way
+\set VERBOSITY sqlstate
+SELECT stream.publish('ünïcödé', 'k', '"\u20ac"');
+\set VERBOSITY default
 -- 63 bytes here are 63 characters
 SELECT stream.create_stream(repeat('ü', 63));
 SELECT stream.publish(repeat('ü', 63), 'k', '1');

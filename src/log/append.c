@@ -28,8 +28,8 @@
 #include "catalog/segments.h"
 #include "compat.h"
 #include "guc.h"
-#include "log/append.h"
 #include "log/deadline.h"
+#include "log/pending.h"
 #include "log/segtable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -45,73 +45,8 @@
 /* Bytes of records, not yet compressed, at which all levels are compressed. */
 #define STREAM_COMPRESS_BYTES	(8 * 1024 * 1024)
 
-/*
- * Smaller batches are not compressed: it would save little and cost more than
- * all the rest of a transaction that publishes one record.
- */
-#define STREAM_COMPRESS_FROM	512
-
-/* A contiguous range of this transaction's offsets: batches, then open records. */
-typedef struct StreamRun
-{
-	struct StreamRun *next;
-	int64		first;			/* first <= offset < end, reserved */
-	int64		end;
-	int32		segment_no;
-	StreamImage *images;		/* closed batches, by offset */
-	StreamImage **images_tail;
-	StreamBatchBuilder open;	/* records behind them */
-} StreamRun;
-
-/* What a nesting level has published to a partition. */
-typedef struct StreamBuffer
-{
-	struct StreamBuffer *next;	/* of the same level */
-	struct StreamBuffer *outer; /* of the same partition, the next outer level */
-	StreamTargetPartition *partition;
-	SubTransactionId subid;
-	StreamRun  *runs;			/* by offset */
-	StreamRun  *last_run;
-} StreamBuffer;
-
-/* A nesting level that has published something or may have to undo something. */
-typedef struct StreamLevel
-{
-	struct StreamLevel *outer;
-	SubTransactionId subid;
-	StreamBuffer *buffers;
-	Size		image_bytes;	/* in closed batches */
-} StreamLevel;
-
-struct StreamTargetPartition
-{
-	StreamTarget *target;
-	int32		number;
-	StreamPartition *state;
-	StreamPublisher *publisher; /* null: not in the list of open publishers */
-	SubTransactionId publisher_subid;	/* whose reservation put it there */
-	bool		records_gap;	/* this transaction has claimed the gap */
-	StreamTargetPartition *next_publisher;
-	StreamBuffer *innermost;	/* null: nothing buffered */
-	Size		raw_target;		/* bytes of records that fill a batch, by experience */
-};
-
-/* All of the transaction's publishing; null: there is none. */
-typedef struct StreamPublishing
-{
-	MemoryContext context;
-	StreamTarget *targets;
-	StreamLevel *innermost;
-	StreamTargetPartition *publishers;	/* those with an entry in the list */
-	Size		open_bytes;		/* of all open records, roughly */
-	bool		closed;			/* written for the last time */
-	bool		out_of_line;	/* has had a batch that does not fit a page */
-} StreamPublishing;
-
 static StreamPublishing *publishing = NULL;
 static StreamTarget *last_target = NULL;
-
-static void compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *level, bool whole);
 
 /* check_transaction refuses to publish where nothing can be written. */
 static void
@@ -326,208 +261,6 @@ stream_block_reserve(StreamBlock *block, StreamTarget *target, int32 number, int
 	block->timestamp = reservation.timestamp;
 }
 
-/* add_image appends a batch of size bytes, at data, to a run. */
-static void
-add_image(StreamTargetPartition *partition, StreamRun *run, StreamLevel *level,
-		  struct varlena *data, const StreamBatchPrefix *taken)
-{
-	StreamImage *image = MemoryContextAlloc(publishing->context, sizeof(StreamImage));
-
-	image->next = NULL;
-	image->data = data;
-	image->last_offset = taken->last_offset;
-	image->records = taken->count;
-	image->segment_no = run->segment_no;
-	image->partition = partition->number;
-	*run->images_tail = image;
-	run->images_tail = &image->next;
-	level->image_bytes += VARSIZE(data);
-	if (VARSIZE(data) - VARHDRSZ > STREAM_INLINE_BATCH_SIZE)
-		publishing->out_of_line = true;
-}
-
-/*
- * compress_run turns a run's open records into batches: all of them when
- * whole, else as long as they fill one.  How many records fill a batch is
- * known only after compression; experience with the last batch tells how many
- * to try, a little fewer than fit.
- */
-static void
-compress_run(StreamTargetPartition *partition, StreamRun *run, StreamLevel *level, bool whole)
-{
-	StreamBatchBuilder *open = &run->open;
-	static char scratch[STREAM_INLINE_BATCH_SIZE];
-	uint32		epoch = GetWALInsertionTimeLine();
-	Size		room = STREAM_INLINE_BATCH_SIZE;
-
-	while (open->count > 0 && (whole || open->len >= partition->raw_target))
-	{
-		StreamBatchPrefix taken;
-		struct varlena *data;
-		Size		size;
-		Size		before = open->len;
-		int32		compression = before < STREAM_COMPRESS_FROM ? STREAM_COMPRESSION_NONE :
-			partition->target->compression;
-
-		CHECK_FOR_INTERRUPTS();
-		size = stream_batch_encode(open, partition->raw_target, compression, epoch,
-								   scratch, room, &taken);
-		if (size == 0 && taken.count > 1)
-		{
-			/* too many */
-			partition->raw_target = taken.raw_len - taken.raw_len / 8;
-			continue;
-		}
-		if (size > 0)
-		{
-			data = MemoryContextAlloc(publishing->context, VARHDRSZ + size);
-			memcpy(VARDATA(data), scratch, size);
-			/* aim at 97 % of the room; a remainder says little */
-			if (taken.count < open->count || open->len >= partition->raw_target)
-				partition->raw_target = Max((Size) ((double) taken.raw_len * 0.97 * room / size), room / 2);
-		}
-		else
-		{
-			/* a record that fills more than a page goes out of line */
-			Size		bound = stream_batch_bound(taken.raw_len);
-
-			if (bound > MaxAllocHugeSize - VARHDRSZ)
-				elog(ERROR, "record is too large");
-			data = MemoryContextAllocHuge(publishing->context, VARHDRSZ + bound);
-			size = stream_batch_encode(open, taken.raw_len, compression, epoch,
-									   VARDATA(data), bound, &taken);
-			Assert(size > 0);
-			if (size > MaxAllocSize - VARHDRSZ - BLCKSZ)
-				ereport(ERROR,
-						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						 errmsg("record of %zu bytes is too large for stream \"%s\"",
-								taken.raw_len, NameStr(partition->target->name))));
-		}
-		SET_VARSIZE(data, VARHDRSZ + size);
-		add_image(partition, run, level, data, &taken);
-		stream_batch_discard(open, &taken);
-		publishing->open_bytes -= Min(publishing->open_bytes, before - open->len);
-	}
-	/* a large record leaves a large buffer */
-	if (whole || (open->count == 0 && open->capacity > STREAM_FLUSH_BYTES))
-		stream_batch_builder_free(open);
-}
-
-/* join_runs makes one run of neighbours that no other transaction separates. */
-static void
-join_runs(StreamBuffer *buffer, StreamLevel *level)
-{
-	StreamRun  *run = buffer->runs;
-
-	while (run != NULL && run->next != NULL)
-	{
-		StreamRun  *next = run->next;
-
-		if (run->end != next->first || run->segment_no != next->segment_no)
-		{
-			run = next;
-			continue;
-		}
-		if (next->images == NULL)
-		{
-			if (!stream_batch_concat(&run->open, &next->open))
-			{
-				compress_run(buffer->partition, run, level, true);
-				if (!stream_batch_concat(&run->open, &next->open))
-					elog(ERROR, "could not join records");
-			}
-			stream_batch_builder_free(&next->open);
-		}
-		else
-		{
-			compress_run(buffer->partition, run, level, true);
-			*run->images_tail = next->images;
-			run->images_tail = next->images_tail;
-			run->open = next->open;
-		}
-		run->end = next->end;
-		run->next = next->next;
-		if (run->next == NULL)
-			buffer->last_run = run;
-		pfree(next);
-		if (run->open.len >= buffer->partition->raw_target)
-			compress_run(buffer->partition, run, level, false);
-	}
-}
-
-/* compress_levels bounds the memory that many small runs take. */
-static void
-compress_levels(void)
-{
-	MemoryContext save = MemoryContextSwitchTo(publishing->context);
-
-	for (StreamLevel *level = publishing->innermost; level != NULL; level = level->outer)
-		for (StreamBuffer *buffer = level->buffers; buffer != NULL; buffer = buffer->next)
-		{
-			join_runs(buffer, level);
-			for (StreamRun *run = buffer->runs; run != NULL; run = run->next)
-				compress_run(buffer->partition, run, level, true);
-		}
-	publishing->open_bytes = 0;
-	MemoryContextSwitchTo(save);
-}
-
-/*
- * flush_level writes what a level has published.  The level must be the
- * current one: the tuples carry its transaction id.  What was published to a
- * stream that has been dropped since is kept: the drop may be rolled back.
- */
-static void
-flush_level(StreamLevel *level)
-{
-	MemoryContext save = MemoryContextSwitchTo(publishing->context);
-	StreamTarget *target;
-
-	Assert(level->subid == GetCurrentSubTransactionId());
-	for (target = publishing->targets; target != NULL; target = target->next)
-	{
-		StreamImage *images = NULL;
-		StreamImage **tail = &images;
-
-		if (target->dropped_subid != InvalidSubTransactionId)
-			continue;
-		for (StreamBuffer *buffer = level->buffers; buffer != NULL; buffer = buffer->next)
-		{
-			StreamRun  *run;
-
-			if (buffer->partition->target != target)
-				continue;
-			join_runs(buffer, level);
-			while ((run = buffer->runs) != NULL)
-			{
-				compress_run(buffer->partition, run, level, true);
-				if (run->images != NULL)
-				{
-					*tail = run->images;
-					tail = run->images_tail;
-				}
-				buffer->runs = run->next;
-				pfree(run);
-			}
-			buffer->last_run = NULL;
-		}
-		if (images != NULL)
-		{
-			stream_write_images(target->stream_id, images);
-			while (images != NULL)
-			{
-				StreamImage *next = images->next;
-
-				level->image_bytes -= VARSIZE(images->data);
-				pfree(images->data);
-				pfree(images);
-				images = next;
-			}
-		}
-	}
-	MemoryContextSwitchTo(save);
-}
-
 /* stream_block_append adds the next record of a reserved block. */
 void
 stream_block_append(StreamBlock *block, StreamRecord *record)
@@ -544,7 +277,7 @@ stream_block_append(StreamBlock *block, StreamRecord *record)
 	CurrentMemoryContext = publishing->context;
 	if (unlikely(!stream_batch_append(&run->open, record)))
 	{
-		compress_run(partition, run, publishing->innermost, true);
+		stream_compress_run(publishing, partition, run, publishing->innermost, true);
 		before = 0;
 		if (!stream_batch_append(&run->open, record))
 			ereport(ERROR,
@@ -554,7 +287,7 @@ stream_block_append(StreamBlock *block, StreamRecord *record)
 	publishing->open_bytes += run->open.len - before;
 
 	if (unlikely(run->open.len >= partition->raw_target))
-		compress_run(partition, run, publishing->innermost, false);
+		stream_compress_run(publishing, partition, run, publishing->innermost, false);
 	CurrentMemoryContext = save;
 }
 
@@ -566,9 +299,9 @@ void
 stream_publish_call_done(void)
 {
 	if (unlikely(publishing->innermost->image_bytes >= STREAM_FLUSH_BYTES))
-		flush_level(publishing->innermost);
+		stream_flush_level(publishing, publishing->innermost);
 	if (unlikely(publishing->open_bytes >= STREAM_COMPRESS_BYTES))
-		compress_levels();
+		stream_compress_levels(publishing);
 }
 
 /* stream_has_publishers says whether the transaction holds back a watermark. */
@@ -618,7 +351,7 @@ stream_flush_all(void)
 	if (wants_snapshot)
 		PushActiveSnapshot(GetTransactionSnapshot());
 	if (publishing->innermost != NULL)
-		flush_level(publishing->innermost);
+		stream_flush_level(publishing, publishing->innermost);
 	for (StreamTargetPartition *partition = publishing->publishers; partition != NULL;
 		 partition = partition->next_publisher)
 	{
