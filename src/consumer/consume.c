@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "args.h"
 #include "catalog/groups.h"
+#include "commands/prepare.h"
 #include "common/pg_prng.h"
 #include "compat.h"
 #include "consumer/consume.h"
@@ -43,9 +44,9 @@
 #include "log/wait.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "tcop/cmdtag.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/resowner.h"
@@ -61,6 +62,7 @@ typedef struct Consume
 {
 	ReturnSetInfo *rsinfo;
 	Oid			table;
+	const char *group_name;
 	int32		group_id;
 	StreamOutOfRange out_of_range;
 	Snapshot	own;
@@ -126,6 +128,31 @@ stream_consume_init(void)
 	ExecutorRun_hook = count_nesting;
 }
 
+/* hands_out says whether a utility statement runs a SELECT only to hand its rows out. */
+static bool
+hands_out(Node *utility)
+{
+	if (utility == NULL)
+		return false;
+	if (IsA(utility, CopyStmt))
+		return !((CopyStmt *) utility)->is_from;
+	if (IsA(utility, ExplainStmt))
+	{
+		Query	   *query = castNode(Query, ((ExplainStmt *) utility)->query);
+
+		if (query->commandType == CMD_UTILITY && IsA(query->utilityStmt, ExecuteStmt))
+		{
+			PreparedStatement *prepared = FetchPreparedStatement(((ExecuteStmt *) query->utilityStmt)->name, false);
+
+			return prepared != NULL && prepared->plansource->commandTag == CMDTAG_SELECT;
+		}
+		return query->commandType == CMD_SELECT;
+	}
+	if (IsA(utility, DeclareCursorStmt))
+		return true;
+	return false;
+}
+
 /*
  * commits_too_early says whether the offsets would be committed before the
  * client has the records: a plain SELECT is a transaction of its own, and does
@@ -138,7 +165,8 @@ commits_too_early(void)
 	if (IsTransactionBlock() || executor_nesting != 1 || ActivePortal == NULL)
 		return false;
 	return ActivePortal->strategy == PORTAL_ONE_SELECT ||
-		ActivePortal->commandTag == CMDTAG_EXPLAIN || ActivePortal->commandTag == CMDTAG_COPY;
+		(list_length(ActivePortal->stmts) == 1 &&
+		 hands_out(linitial_node(PlannedStmt, ActivePortal->stmts)->utilityStmt));
 }
 
 /*
@@ -186,10 +214,15 @@ consume_partition(Consume *call, int32 partition)
 		return;
 	found = stream_newest_offset(call->group_id, partition, call->own, &newest);
 	if (found == STREAM_OFFSET_MISSING)
+	{
+		/* dropped a moment ago, or really missing */
+		AcceptInvalidationMessages();
+		(void) stream_group(stream_info(call->table), call->group_name, false);
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("consumer group has no offset for partition %d", partition),
 				 errhint("When a restore is under way, let it finish first.")));
+	}
 	if (found == STREAM_OFFSET_UNSEEN)
 	{
 		stream_unlock_offset(call->group_id, partition);
@@ -240,7 +273,6 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 	Consume		call = {0};
 	StreamInfo *info;
 	StreamGroup *group;
-	char	   *group_name;
 	int32		partitions;
 	int32		first;
 
@@ -258,13 +290,15 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 				 errhint("Open a transaction block, or write the records in the same statement; with autocommit => true each record is delivered at most once.")));
 
 	call.table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
+	/* a pause or drop counts from the next call on, also within a transaction */
+	AcceptInvalidationMessages();
 	info = stream_info(call.table);
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
-	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	call.group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	call.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	group = stream_group(info, group_name, false);
+	group = stream_group(info, call.group_name, false);
 	if (group->paused)
 		return (Datum) 0;
 	call.group_id = group->group_id;
@@ -324,7 +358,7 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	Oid			table;
 	StreamInfo *info;
 	TimestampTz until;
-	int32		group_id;
+	char	   *group_name;
 	int32		partitions;
 	bool		ready = false;
 
@@ -335,7 +369,8 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	info = stream_info(table);
-	group_id = stream_group(info, text_to_cstring(PG_GETARG_TEXT_PP(1)), false)->group_id;
+	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	(void) stream_group(info, group_name, false);
 	partitions = info->partitions;
 
 	/* register first, look afterwards */
@@ -344,10 +379,14 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 		stream_waiter_add_partition(partition);
 	for (;;)
 	{
+		StreamGroup group;
 		long		left;
 
-		for (int32 partition = 0; partition < partitions && !ready; partition++)
-			ready = is_ready(table, group_id, partition);
+		/* it may be paused, resumed or dropped meanwhile */
+		AcceptInvalidationMessages();
+		group = *stream_group(stream_info(table), group_name, false);
+		for (int32 partition = 0; partition < partitions && !ready && !group.paused; partition++)
+			ready = is_ready(table, group.group_id, partition);
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (ready || left <= 0)
 			break;

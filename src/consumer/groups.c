@@ -13,14 +13,19 @@
 #include "access/xlog.h"
 #include "args.h"
 #include "catalog/groups.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/tables.h"
 #include "consumer/offsets.h"
 #include "consumer/target.h"
 #include "fmgr.h"
 #include "log/reserve.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+
+/* Beside the roll lock, which has zero: partition.c. */
+#define STREAM_GROUPS_LOCK	1
 
 PG_FUNCTION_INFO_V1(stream_create_consumer_group);
 PG_FUNCTION_INFO_V1(stream_alter_consumer_group);
@@ -42,6 +47,16 @@ poll_interval_argument(FunctionCallInfo fcinfo, int arg)
 	return (int32) ms;
 }
 
+/*
+ * lock_groups lets one transaction at a time change a stream's groups.  Having
+ * the lock, we know of all changes before it.
+ */
+static void
+lock_groups(Oid table)
+{
+	LockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, ExclusiveLock);
+}
+
 /* open_group finds the group that the first two arguments name, for a command on it. */
 static StreamGroup *
 open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
@@ -54,6 +69,7 @@ open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
 	PreventCommandDuringRecovery(command);
 	stream_lock_extension();
 	*table = stream_table(stream, AccessShareLock, ACL_SELECT, false);
+	lock_groups(*table);
 	return stream_group(stream_info(*table), name, false);
 }
 
@@ -90,6 +106,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 
 	stream_lock_extension();
 	table = stream_table(stream, AccessShareLock, ACL_SELECT, false);
+	lock_groups(table);
 	info = stream_info(table);
 	if (stream_group(info, name, true) != NULL)
 		ereport(ERROR,
