@@ -41,7 +41,7 @@ stream_define_settings(void)
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("stream.max_wait",
-							"Longest time a call of wait_for_offset waits, whatever timeout it gives.",
+							"Longest time a call of wait_for_offset or wait_for_records waits, whatever timeout it gives.",
 							NULL,
 							&stream_max_wait,
 							60000, 0, INT_MAX,
