@@ -34,13 +34,23 @@ typedef struct SegmentIndexes
 static void
 open_indexes(StreamSegmentTable *table, SegmentIndexes *indexes)
 {
-	List	   *list = RelationGetIndexList(table->rel);
+	List	   *list;
 	ListCell   *cell;
 
+	if (likely(table->only_index))
+	{
+		indexes->n = 1;
+		indexes->rel[0] = table->index;
+		indexes->info[0] = BuildIndexInfo(table->index);
+		return;
+	}
+
+	list = RelationGetIndexList(table->rel);
 	indexes->n = 0;
 	foreach(cell, list)
 	{
-		Relation	index = index_open(lfirst_oid(cell), RowExclusiveLock);
+		Relation	index = lfirst_oid(cell) == RelationGetRelid(table->index) ? table->index :
+			index_open(lfirst_oid(cell), RowExclusiveLock);
 
 		if (!index->rd_index->indisready)
 		{
@@ -59,12 +69,13 @@ open_indexes(StreamSegmentTable *table, SegmentIndexes *indexes)
 }
 
 static void
-close_indexes(SegmentIndexes *indexes)
+close_indexes(StreamSegmentTable *table, SegmentIndexes *indexes)
 {
 	for (int i = 0; i < indexes->n; i++)
 	{
 		stream_index_insert_cleanup(indexes->rel[i], indexes->info[i]);
-		index_close(indexes->rel[i], NoLock);
+		if (indexes->rel[i] != table->index)
+			index_close(indexes->rel[i], NoLock);
 	}
 }
 
@@ -154,7 +165,7 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 
 	while (nslots > 0)
 		ExecDropSingleTupleTableSlot(slots[--nslots]);
-	close_indexes(&indexes);
+	close_indexes(&table, &indexes);
 	stream_segment_close(&table, true);
 }
 

@@ -45,6 +45,7 @@ typedef struct KnownSegment
 	int32		segment_no;
 	Oid			relid;
 	Oid			index;
+	bool		only_index;
 } KnownSegment;
 
 #define KNOWN_SEGMENTS	16
@@ -91,6 +92,7 @@ open_known(StreamSegmentTable *table, int32 stream_id, int32 segment_no, LOCKMOD
 	table->lockmode = lockmode;
 	table->rel = table_open(relid, NoLock);
 	table->index = index_open(known->index, lockmode);
+	table->only_index = known->only_index;
 	return true;
 }
 
@@ -99,7 +101,7 @@ open_known(StreamSegmentTable *table, int32 stream_id, int32 segment_no, LOCKMOD
  * CONCURRENTLY builds another, and may leave it behind.
  */
 static Relation
-open_valid_index(Relation rel, LOCKMODE lockmode)
+open_valid_index(Relation rel, LOCKMODE lockmode, bool *only_index)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	Relation	result = NULL;
@@ -113,6 +115,7 @@ open_valid_index(Relation rel, LOCKMODE lockmode)
 		index_close(result, lockmode);
 		result = NULL;
 	}
+	*only_index = list_length(indexes) == 1;
 	list_free(indexes);
 	return result;
 }
@@ -165,7 +168,7 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("\"%s.%s\" is not a segment", STREAM_INTERNAL_SCHEMA, name)));
 
-	table->index = open_valid_index(table->rel, lockmode);
+	table->index = open_valid_index(table->rel, lockmode, &table->only_index);
 	if (table->index == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -176,6 +179,7 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 	known->segment_no = segment_no;
 	known->relid = relid;
 	known->index = RelationGetRelid(table->index);
+	known->only_index = table->only_index;
 	return true;
 }
 

@@ -37,6 +37,7 @@ typedef struct StreamSegmentTable
 {
 	Relation	rel;
 	Relation	index;			/* on (partition, last_offset), valid */
+	bool		only_index;		/* there is no other */
 	LOCKMODE	lockmode;
 } StreamSegmentTable;
 
