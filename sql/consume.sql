@@ -262,19 +262,6 @@ ROLLBACK;
 BEGIN;
 SELECT count(*) FROM next_two;
 PREPARE TRANSACTION 'consumed'; \echo :SQLSTATE
--- the partition stays busy
-SELECT count(*) FROM stream.consume('one', 'g', autocommit => true);
-SELECT stream.wait_for_records('one', 'g', '0');
-SELECT failure($$SELECT * FROM stream.reset_offsets('one', 'g', 'latest', execute => true)$$);
-SELECT at('one') AS before \gset
-ROLLBACK PREPARED 'consumed';
-SELECT at('one') = :'before' AS unchanged;
-BEGIN;
-SELECT count(*) FROM next_two;
-PREPARE TRANSACTION 'consumed';
-COMMIT PREPARED 'consumed';
-SELECT at('one') <> :'before' AS advanced;
-
 -- What one publishes is read when it is committed.
 SELECT stream.create_stream('own');
 SELECT stream.create_consumer_group('own', 'g');

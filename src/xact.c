@@ -17,7 +17,6 @@
 #include "access/xact.h"
 #include "consumer/consume.h"
 #include "log/append.h"
-#include "log/deadline.h"
 #include "log/forget.h"
 #include "log/reserve.h"
 #include "log/wait.h"
@@ -39,6 +38,11 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has published to a stream"),
 						 errhint("Publish in a transaction that commits in one phase.")));
+			if (stream_consume_is_pending())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has consumed from a stream"),
+						 errhint("Consume in a transaction that commits in one phase.")));
 			if (stream_forget_is_pending())
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -79,6 +83,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
 			stream_publish_commit_sub(subid, parent);
+			stream_consume_commit_sub(subid, parent);
 			stream_forget_commit_sub(subid, parent);
 			break;
 
@@ -87,7 +92,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_publish_abort_sub(subid);
-			stream_resume_deadline(STREAM_DEADLINE_POLL);
+			stream_consume_abort_sub(subid);
 			stream_forget_abort_sub(subid);
 			break;
 

@@ -65,6 +65,7 @@ typedef struct Consume
 	const char *group_name;
 	int32		group_id;
 	StreamOutOfRange out_of_range;
+	int32		max_poll_interval;	/* ms */
 	Snapshot	own;
 	int64		records_left;
 	int64		bytes_left;
@@ -76,6 +77,8 @@ typedef struct Consume
 typedef struct Taken
 {
 	struct Taken *next;
+	SubTransactionId subid;		/* who has taken it */
+	bool		released;		/* that was rolled back: its lock goes */
 	Oid			table;
 	int32		partition;
 } Taken;
@@ -106,18 +109,27 @@ count_nesting(STREAM_EXECUTOR_RUN_ARGS)
 
 /*
  * wake_after_release wakes those who wait for a partition, when its lock has
- * been released.  After a rollback to a savepoint it may still be held; then
- * they look in vain.
+ * been released, and forgets it.
  */
 static void
 wake_after_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
 {
+	Taken	  **link = &taken;
+
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || taken == NULL || (is_commit && !is_top_level))
 		return;
-	for (Taken *entry = taken; entry != NULL; entry = entry->next)
-		stream_wake_waiters(entry->table, entry->partition);
-	if (is_top_level)
-		taken = NULL;
+	while (*link != NULL)
+	{
+		Taken	   *entry = *link;
+
+		if (is_top_level || entry->released)
+		{
+			stream_wake_waiters(entry->table, entry->partition);
+			*link = entry->next;
+		}
+		else
+			link = &entry->next;
+	}
 }
 
 void
@@ -257,11 +269,15 @@ consume_partition(Consume *call, int32 partition)
 	{
 		Taken	   *entry = MemoryContextAlloc(TopTransactionContext, sizeof(Taken));
 
+		entry->subid = GetCurrentSubTransactionId();
+		entry->released = false;
 		entry->table = call->table;
 		entry->partition = partition;
 		entry->next = taken;
 		taken = entry;
 		stream_append_offset(call->group_id, partition, &newest, position, skipped);
+		/* from now on it holds others up */
+		stream_start_deadline(STREAM_DEADLINE_POLL, call->max_poll_interval);
 	}
 	else
 		stream_unlock_offset(call->group_id, partition);
@@ -304,7 +320,7 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 	call.group_id = group->group_id;
 	call.out_of_range = group->out_of_range;
 	call.own = GetActiveSnapshot();
-	stream_start_deadline(STREAM_DEADLINE_POLL, group->max_poll_interval);
+	call.max_poll_interval = group->max_poll_interval;
 
 	/* begin anywhere, so that no partition starves while others are busy */
 	partitions = info->partitions;
@@ -327,6 +343,37 @@ Datum
 stream_consume_bytes(PG_FUNCTION_ARGS)
 {
 	return consume(fcinfo, STREAM_VALUE_BYTEA);
+}
+
+/* stream_consume_is_pending says whether the transaction holds a partition. */
+bool
+stream_consume_is_pending(void)
+{
+	for (Taken *entry = taken; entry != NULL; entry = entry->next)
+		if (!entry->released)
+			return true;
+	return false;
+}
+
+void
+stream_consume_commit_sub(SubTransactionId subid, SubTransactionId parent)
+{
+	for (Taken *entry = taken; entry != NULL; entry = entry->next)
+		if (entry->subid == subid)
+			entry->subid = parent;
+}
+
+/* stream_consume_abort_sub lets the clock go on only while something is held. */
+void
+stream_consume_abort_sub(SubTransactionId subid)
+{
+	for (Taken *entry = taken; entry != NULL; entry = entry->next)
+		if (entry->subid == subid)
+			entry->released = true;
+	if (stream_consume_is_pending())
+		stream_resume_deadline(STREAM_DEADLINE_POLL);
+	else
+		stream_stop_deadline(STREAM_DEADLINE_POLL);
 }
 
 /* stream_consume_end runs at the transaction's end, and does not throw. */

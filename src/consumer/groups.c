@@ -102,7 +102,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a new consumer group cannot start at \"%s\"", start),
-				 errhint("Use earliest, latest, datetime <timestamp> or duration <interval>.")));
+				 errhint("Use earliest, latest, offset <number>, datetime <timestamp> or duration <interval>.")));
 
 	stream_lock_extension();
 	table = stream_table(stream, AccessShareLock, ACL_SELECT, false);

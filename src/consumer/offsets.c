@@ -98,14 +98,9 @@ stream_unlock_offset(int32 group_id, int32 partition)
 	CurrentResourceOwner = save;
 }
 
-/*
- * stream_newest_offset finds the newest commit that is not rolled back, our own
- * uncommitted ones included.  When own is given and does not see that row, the
- * partition has moved since the statement's snapshot was taken: its tables do
- * not show what was done then, so nothing may be built on it yet.
- */
-StreamOffsetFound
-stream_newest_offset(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
+/* find_newest looks once: see stream_newest_offset. */
+static StreamOffsetFound
+find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
 {
 	Relation	rel = table_open(stream_internal_relation(OFFSETS_TABLE, false), AccessShareLock);
 	Relation	index = index_open(stream_internal_relation(OFFSETS_PKEY, false), AccessShareLock);
@@ -132,6 +127,27 @@ stream_newest_offset(int32 group_id, int32 partition, Snapshot own, StreamOffset
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, AccessShareLock);
 	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * stream_newest_offset finds the newest commit that is not rolled back, our own
+ * uncommitted ones included.  When own is given and does not see that row, the
+ * partition has moved since the statement's snapshot was taken: its tables do
+ * not show what was done then, so nothing may be built on it yet.
+ */
+StreamOffsetFound
+stream_newest_offset(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
+{
+	StreamOffsetFound found = find_newest(group_id, partition, own, result);
+
+	/*
+	 * Without the lock, a commit may come between two looks: the newest row
+	 * was not committed when we looked at it, and the ones before are folded
+	 * when we come to them.  It is there when we look again.
+	 */
+	for (int tries = 0; found == STREAM_OFFSET_MISSING && tries < 3; tries++)
+		found = find_newest(group_id, partition, own, result);
 	return found;
 }
 

@@ -61,11 +61,19 @@ log_deadline(int code, Datum arg)
 				(errmsg("session terminated because its transaction held a partition for longer than its consumer group's max_poll_interval")));
 }
 
-/* stream_start_deadline starts the clock unless it is running; 0: there is none. */
+/*
+ * stream_start_deadline starts the clock; 0: there is none.  When it is running,
+ * the earlier end counts.
+ */
 void
 stream_start_deadline(StreamDeadline deadline, int ms)
 {
-	if (active[deadline] || ms == 0)
+	TimestampTz until;
+
+	if (ms == 0)
+		return;
+	until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) ms);
+	if (active[deadline] && deadlines[deadline] <= until)
 		return;
 	if (!registered)
 	{
@@ -74,7 +82,7 @@ stream_start_deadline(StreamDeadline deadline, int ms)
 		on_proc_exit(log_deadline, (Datum) 0);
 		registered = true;
 	}
-	deadlines[deadline] = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) ms);
+	deadlines[deadline] = until;
 	enable_timeout_at(timeout_ids[deadline], deadlines[deadline]);
 	active[deadline] = true;
 }
