@@ -9,6 +9,7 @@
 
 #include "catalog/streams.h"
 #include "consumer/consume.h"
+#include "consumer/holds.h"
 #include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -36,5 +37,6 @@ _PG_init(void)
 	stream_segtable_init();
 	stream_xact_init();
 	stream_hooks_init();
+	stream_holds_init();
 	stream_consume_init();
 }

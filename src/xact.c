@@ -15,7 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "consumer/consume.h"
+#include "consumer/holds.h"
 #include "log/append.h"
 #include "log/forget.h"
 #include "log/reserve.h"
@@ -38,7 +38,7 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has published to a stream"),
 						 errhint("Publish in a transaction that commits in one phase.")));
-			if (stream_consume_is_pending())
+			if (stream_holds_partitions())
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has consumed from a stream"),
@@ -51,7 +51,7 @@ xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_COMMIT:
 			stream_end_publishers(true);
-			stream_consume_end();
+			stream_holds_end();
 			stream_forget_end(true);
 			break;
 
@@ -60,14 +60,14 @@ xact_callback(XactEvent event, void *arg)
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_end_publishers(false);
-			stream_consume_end();
+			stream_holds_end();
 			stream_forget_end(false);
 			break;
 
 		case XACT_EVENT_PREPARE:
 			/* nothing was published, or all of it rolled back */
 			stream_end_publishers(false);
-			stream_consume_end();
+			stream_holds_end();
 			break;
 
 		default:
@@ -83,7 +83,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
 			stream_publish_commit_sub(subid, parent);
-			stream_consume_commit_sub(subid, parent);
+			stream_holds_commit_sub(subid, parent);
 			stream_forget_commit_sub(subid, parent);
 			break;
 
@@ -92,7 +92,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_publish_abort_sub(subid);
-			stream_consume_abort_sub(subid);
+			stream_holds_abort_sub(subid);
 			stream_forget_abort_sub(subid);
 			break;
 

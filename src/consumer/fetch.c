@@ -1,0 +1,120 @@
+/*-------------------------------------------------------------------------
+ *
+ * fetch.c
+ *		Reading a consumer group's records into the result of a function.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "consumer/fetch.h"
+#include "funcapi.h"
+#include "log/read.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/snapmgr.h"
+
+/*
+ * stream_fetch_begin finds the group for a function that returns records and
+ * whose first argument is the stream.  It returns the number of partitions.
+ */
+int32
+stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *group_name,
+				   StreamValueType value_type)
+{
+	StreamInfo *info;
+	int32		partitions;
+
+	fetch->table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
+	/* a pause or drop counts from the next call on, also within a transaction */
+	AcceptInvalidationMessages();
+	info = stream_info(fetch->table);
+	partitions = info->partitions;
+	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
+	fetch->group = *stream_group(info, group_name, false);
+	fetch->own = GetActiveSnapshot();
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	return partitions;
+}
+
+/*
+ * stream_fetch_start decides where to go on: at the committed offset, or, when
+ * retention has passed that, where the group's policy says.
+ */
+int64
+stream_fetch_start(StreamFetch *fetch, int32 partition, int64 committed, int64 *skipped)
+{
+	StreamInfo *info = stream_info(fetch->table);
+	int64		log_start = stream_partition_info(info, partition)->log_start_offset;
+	int64		position = log_start;
+
+	*skipped = 0;
+	if (committed >= log_start)
+		return committed;
+	if (fetch->group.out_of_range == STREAM_OUT_OF_RANGE_ERROR)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("committed offset %lld of stream \"%s\", partition %d, is below the log start",
+						(long long) committed, NameStr(info->name), partition),
+				 errdetail("The log starts at offset %lld: records were removed before the group had read them.",
+						   (long long) log_start),
+				 errhint("Call stream.reset_offsets, or set the group's on_offset_out_of_range.")));
+	if (fetch->group.out_of_range == STREAM_OUT_OF_RANGE_LATEST)
+		position = stream_current_watermark(info, partition);
+	*skipped = position - committed;
+	return position;
+}
+
+/*
+ * stream_fetch_partition returns the records of a partition from a position on,
+ * as far as the call's limits allow, and the position to go on at: behind the
+ * last record, or the high watermark when it was reached over holes, so that
+ * lag returns to zero.
+ */
+int64
+stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
+{
+	StreamReader reader;
+	StreamRecord record;
+	Datum		values[Natts_record];
+	bool		nulls[Natts_record];
+
+	stream_reader_begin(&reader, fetch->table, partition, position, fetch->own);
+	while (fetch->records_left > 0 && stream_reader_next(&reader, &record))
+	{
+		int64		bytes = Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
+
+		/* the first one comes whatever its size, or a consumer would be stuck */
+		if (bytes > fetch->bytes_left && fetch->records > 0)
+		{
+			fetch->records_left = 0;
+			break;
+		}
+		stream_record_datums(&fetch->copies, partition, &record, STREAM_WANT_ALL, values, nulls);
+		tuplestore_putvalues(fetch->rsinfo->setResult, fetch->rsinfo->setDesc, values, nulls);
+		fetch->records++;
+		fetch->records_left--;
+		fetch->bytes_left -= Min(bytes, fetch->bytes_left);
+		position = record.offset + 1;
+	}
+	/* without a watermark, nothing says what was issued */
+	if (reader.finished && !reader.unseen && reader.limit != PG_INT64_MAX)
+		position = Max(position, reader.limit);
+	stream_reader_end(&reader);
+	return position;
+}
+
+/* stream_report_missing_offset: the group was dropped a moment ago, or is damaged. */
+void
+stream_report_missing_offset(Oid table, const char *group_name, int32 partition)
+{
+	AcceptInvalidationMessages();
+	(void) stream_group(stream_info(table), group_name, false);
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("consumer group \"%s\" has no offset for partition %d", group_name, partition),
+			 errhint("When a restore is under way, let it finish first.")));
+	pg_unreachable();
+}

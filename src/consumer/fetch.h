@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * fetch.h
+ *		Reading a consumer group's records into the result of a function.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_FETCH_H
+#define STREAM_FETCH_H
+
+#include "catalog/groups.h"
+#include "log/value.h"
+#include "nodes/execnodes.h"
+
+/* A call that returns a group's records. */
+typedef struct StreamFetch
+{
+	ReturnSetInfo *rsinfo;
+	Oid			table;
+	StreamGroup group;			/* a copy: the cache can be rebuilt */
+	Snapshot	own;			/* the statement's */
+	int64		records_left;	/* limits of the call; PG_INT64_MAX: none */
+	int64		bytes_left;
+	int64		records;		/* returned so far */
+	StreamRecordDatums copies;
+} StreamFetch;
+
+extern int32 stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *group_name,
+								StreamValueType value_type);
+extern int64 stream_fetch_start(StreamFetch *fetch, int32 partition, int64 committed, int64 *skipped);
+extern int64 stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position);
+stream_noreturn extern void stream_report_missing_offset(Oid table, const char *group_name, int32 partition);
+
+#endif							/* STREAM_FETCH_H */

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * holds.h
+ *		The partitions that this transaction holds for consumer groups.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_HOLDS_H
+#define STREAM_HOLDS_H
+
+extern void stream_holds_init(void);
+extern void stream_hold_partition(Oid table, int32 partition, int32 max_poll_interval);
+/* for xact.c */
+extern bool stream_holds_partitions(void);
+extern void stream_holds_commit_sub(SubTransactionId subid, SubTransactionId parent);
+extern void stream_holds_abort_sub(SubTransactionId subid);
+extern void stream_holds_end(void);
+
+#endif							/* STREAM_HOLDS_H */

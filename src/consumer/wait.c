@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait.c
+ *		wait_for_records: waiting until a consumer group has something to read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "args.h"
+#include "catalog/groups.h"
+#include "consumer/offsets.h"
+#include "log/read.h"
+#include "log/wait.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(stream_wait_for_records);
+
+/* is_ready says whether a group has something to read in a partition that nobody is processing. */
+static bool
+is_ready(Oid table, int32 group_id, int32 partition)
+{
+	StreamOffset newest;
+	bool		ready;
+
+	if (!stream_try_lock_offset(group_id, partition))
+		return false;
+	ready = stream_newest_offset(group_id, partition, NULL, &newest) == STREAM_OFFSET_FOUND &&
+		newest.committed_offset < stream_current_watermark(stream_info(table), partition);
+	stream_unlock_offset(group_id, partition);
+	return ready;
+}
+
+/* stream_wait_for_records: wait_for_records(stream, consumer_group, timeout). */
+Datum
+stream_wait_for_records(PG_FUNCTION_ARGS)
+{
+	Oid			table;
+	StreamInfo *info;
+	TimestampTz until;
+	char	   *group_name;
+	int32		partitions;
+	bool		ready = false;
+
+	stream_need_argument(fcinfo, 0, "stream");
+	stream_need_argument(fcinfo, 1, "consumer_group");
+	stream_need_argument(fcinfo, 2, "timeout");
+	PreventCommandDuringRecovery("wait_for_records()");
+	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
+	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
+	info = stream_info(table);
+	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	(void) stream_group(info, group_name, false);
+	partitions = info->partitions;
+
+	/* register first, look afterwards */
+	stream_waiter_register(table);
+	for (int32 partition = 0; partition < partitions; partition++)
+		stream_waiter_add_partition(partition);
+	for (;;)
+	{
+		StreamGroup group;
+		long		left;
+
+		/* it may be paused, resumed or dropped meanwhile */
+		AcceptInvalidationMessages();
+		group = *stream_group(stream_info(table), group_name, false);
+		for (int32 partition = 0; partition < partitions && !ready && !group.paused; partition++)
+			ready = is_ready(table, group.group_id, partition);
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+		if (ready || left <= 0)
+			break;
+		stream_waiter_sleep(left);
+	}
+	stream_waiter_unregister();
+	UnlockRelationOid(table, AccessShareLock);
+	PG_RETURN_BOOL(ready);
+}
