@@ -1,11 +1,12 @@
--- What the stress run works on: three streams, and tables that are written in the same
--- transactions as the records.
+-- What the stress run works on: four streams, consumer groups, and tables that are written
+-- in the same transactions as the records.
 
 CREATE EXTENSION stream;
 SELECT stream.create_stream('stress', 3);
 -- a name that must be quoted, one partition, no compression
 SELECT stream.create_stream('Stress "2"', 1, compression => 'none');
 SELECT stream.create_stream('straddled');
+SELECT stream.create_stream('derived', 2);
 
 -- One row for each transaction that publishes.
 CREATE TABLE side (transaction text PRIMARY KEY);
@@ -76,3 +77,79 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- What consumers have done: a row for each record, and nothing that keeps them from doing
+-- it again.  The number is drawn while the consumer holds the partition, so rows of a
+-- partition have the order in which its consumers committed.
+CREATE TABLE effect (
+    id bigserial,
+    consumer_group text NOT NULL,
+    "partition" int NOT NULL,
+    kind "char" NOT NULL DEFAULT 'c',   -- consumed; set: the group begins here; dropped
+    record_offset bigint,               -- of the record; where the group begins
+    record text,
+    doomed text,                        -- 1: its publisher was going to roll it back
+    call text,                          -- names the statement that consumed
+    seen bigint,                        -- the number before, as that statement saw the table
+    side boolean                        -- whether it saw the row of the record's transaction
+);
+CREATE INDEX ON effect (consumer_group, "partition", id);
+
+CREATE FUNCTION last_effect(consumer_group text, "partition" int) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT id FROM effect e WHERE e.consumer_group = last_effect.consumer_group AND e."partition" = last_effect."partition"
+    ORDER BY id DESC LIMIT 1
+$$;
+
+CREATE FUNCTION has_side(record text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM side WHERE transaction = substring(record FROM '^\d+\.\d+'))
+$$;
+
+-- Creates a group and writes down where it begins.
+CREATE FUNCTION begin_group(stream text, consumer_group text, start text, max_poll_interval interval) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM stream.create_consumer_group(stream, consumer_group, start, max_poll_interval => max_poll_interval);
+    INSERT INTO effect (consumer_group, "partition", kind, record_offset)
+        SELECT l.consumer_group, l."partition", 's', l.committed_offset FROM stream.consumer_lag l
+        WHERE l.stream = begin_group.stream AND l.consumer_group = begin_group.consumer_group;
+END
+$$;
+
+-- Consumes one record after the other, each in an exception block, which fails now and
+-- then; and all of them in another one.
+CREATE FUNCTION consume_each(stream text, consumer_group text, call text, max_records int, fails boolean) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    n bigint := 0;
+BEGIN
+    FOR r IN SELECT c."partition", record_offset, coalesce(value, headers) AS value
+             FROM stream.consume(stream, consumer_group, max_records) c LOOP
+        FOR try IN 1 .. 3 LOOP
+            BEGIN
+                INSERT INTO effect (consumer_group, "partition", record_offset, record, doomed, call, seen, side)
+                    VALUES (consumer_group, r."partition", r.record_offset, r.value->>'i', r.value->>'d', call || '/' || n,
+                            last_effect(consumer_group, r."partition"), has_side(r.value->>'i'));
+                EXIT WHEN n % 5 > 0 OR try = 3;
+                RAISE EXCEPTION 'take it back';
+            EXCEPTION WHEN raise_exception THEN NULL;
+            END;
+        END LOOP;
+        n := n + 1;
+    END LOOP;
+    IF fails THEN
+        RAISE EXCEPTION 'take all back';
+    END IF;
+    RETURN n;
+EXCEPTION WHEN raise_exception THEN
+    RETURN 0;
+END
+$$;
+
+-- Groups that nobody changes, one of them with a name that must be quoted; one that is
+-- paused and set to other offsets, and one that is dropped and created again.
+SELECT begin_group('stress', 'steady', 'earliest', '1 min');
+SELECT begin_group('stress', 'relay', 'earliest', '1 min');
+SELECT begin_group('Stress "2"', 'group "2"', 'earliest', '1 min');
+SELECT begin_group('straddled', 'straddling', 'earliest', '1 min');
+SELECT begin_group('derived', 'onward', 'earliest', '1 min');
+SELECT begin_group('stress', 'unsettled', 'earliest', '150 ms');
+SELECT begin_group('Stress "2"', 'brief', 'latest', '1 min');

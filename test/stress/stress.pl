@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
 
-# The stress run: lets publishers, readers, rollers and a killer loose on a server for a
-# time, then checks record by record what the extension promises.  test/stress/run starts
+# The stress run: lets publishers, readers, consumers, rollers and a killer loose on a server
+# for a time, then checks record by record what the extension promises.  test/stress/run starts
 # it, with the server; see there.
 #
 #	stress.pl SECONDS SEED DIRECTORY	file descriptors 3 and 4: see Killer.pm
@@ -12,7 +12,10 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use Changer;
 use Check;
+use Consumer;
+use Effects;
 use IO::Handle;
 use Killer;
 use POSIX qw(:sys_wait_h);
@@ -57,6 +60,15 @@ sub start
 	}
 	close $write;
 	$workers{$name} = { pid => $pid, pipe => $read, rest => '', class => $class };
+	return;
+}
+
+# tell_all(WORD): a file that workers look for.
+sub tell_all
+{
+	my ($word) = @_;
+	open(my $file, '>', "$dir/$word") or die "$word: $!";
+	close $file;
 	return;
 }
 
@@ -130,8 +142,8 @@ sub n
 
 sub show_progress
 {
-	printf "# %3d s: %s transactions, %s records, %s times read; %s rolls; killed: %s sessions, %s statements, %s times the server\n",
-	  time() - $started, n('transactions'), n('records'), n('read'), n('rolls'), n('terminate'), n('cancel'),
+	printf "# %3d s: %s transactions, %s records, %s times read, %s consumed; %s rolls; killed: %s sessions, %s statements, %s times the server\n",
+	  time() - $started, map({ n($_) } qw(transactions records read consumed rolls terminate cancel)),
 	  ($total{crash_backend} // 0) + ($total{crash_immediate} // 0) + ($total{crash_all} // 0);
 	return;
 }
@@ -216,6 +228,38 @@ sub check_status
 	return @findings;
 }
 
+# check_effects(CHECK): what consumers have done.
+sub check_effects
+{
+	my ($check) = @_;
+	my $effects = Effects->new($check);
+	foreach my $group (@Consumer::groups)
+	{
+		foreach my $partition (0 .. $Publisher::streams[ $group->{stream} ]{partitions} - 1)
+		{
+			$effects->check($group->{name}, $group->{stream}, $partition,
+				sql('SELECT id, kind, record_offset, record, doomed, call, seen, side FROM effect '
+					  . "WHERE consumer_group = '$group->{name}' AND \"partition\" = $partition ORDER BY id"));
+		}
+	}
+	return $effects;
+}
+
+# check_relay(): what was published for what was consumed, once for each.
+sub check_relay
+{
+	my $consumed = q{SELECT "partition" || ':' || record_offset FROM effect WHERE consumer_group = 'relay' AND kind = 'c'};
+	my $published = q{SELECT value->>'of' FROM streams.derived};
+	return (map({ "nothing or not enough was published for $_->[0]" } sql("$consumed EXCEPT ALL $published")),
+		map({ "too much was published for $_->[0]" } sql("$published EXCEPT ALL $consumed")));
+}
+
+sub check_lag
+{
+	return map { "$_->[0], partition $_->[1]: lag $_->[2], " . ($_->[3] ? "held by $_->[3]" : 'held by nobody') }
+	  sql('SELECT consumer_group, "partition", lag, pid FROM stream.consumer_lag WHERE lag <> 0 OR pid IS NOT NULL');
+}
+
 sub check_rest
 {
 	my @findings;
@@ -226,7 +270,7 @@ sub check_rest
 	return @findings;
 }
 
-print "1..14\n";
+print "1..17\n";
 print "# seed $seed, $seconds s\n";
 
 # What each worker does follows from the seed; how they meet does not.
@@ -240,12 +284,15 @@ start('Reader', 'reader4', manner => 'watermark');
 start('Reader', 'reader5', manner => 'laggard');
 start('Reader', 'reader6', manner => 'cursor');
 start('Reader', 'reader7', manner => 'tight');
+start('Consumer', "consumer$_") foreach 1 .. 5;
+start('Changer', 'changer');
 start('Roller', "roller$_") foreach 1 .. 2;
 start('Killer', 'killer');
 
-listen_until($deadline + $patience, '(?!Reader).*');
-open(my $finish, '>', "$dir/finish") or die "finish: $!";
-close $finish;
+listen_until($deadline + $patience, '(?!Reader|Consumer).*');
+tell_all('drain');
+listen_until(time() + $patience, 'Consumer');
+tell_all('finish');
 listen_until(time() + $patience, '.*');
 show_progress();
 my @late = sort keys %workers;
@@ -253,7 +300,7 @@ stop_all();
 
 print "# the load is over; reading all of it again\n";
 my $check = Check->new($dir);
-my (@aftermath, @seals, @damage);
+my (@aftermath, @seals, @damage, @relay, $effects);
 my $fine = eval {
 	# nobody publishes any more: all but the active segment can be sealed
 	foreach my $stream (@Publisher::streams)
@@ -269,11 +316,13 @@ my $fine = eval {
 	read_all('final', 'laggard');
 	$check->load_log("$dir/final.journal");
 	$check->load_side(map { $_->[0] } sql('SELECT transaction FROM side'));
-	$check->load_publisher($_) foreach glob("$dir/publisher*.journal");
+	$check->load_publisher($_) foreach glob("$dir/{publisher,consumer}*.journal");
 	$check->compare;
+	$effects = check_effects($check);
+	@relay = check_relay();
 	$check->check_reader('live', $_) foreach glob("$dir/reader*.journal");
 
-	@aftermath = (check_status($check), check_rest());
+	@aftermath = (check_status($check), check_lag(), check_rest());
 	read_all('scan', 'cursor');
 	$check->check_reader('again', "$dir/scan.journal");
 	1;
@@ -287,7 +336,7 @@ $fine = eval {
 	die "the server did not come back\n" if (readline($answers) // '') ne "done\n";
 	read_all('restarted', 'tail');
 	$check->check_reader('restart', "$dir/restarted.journal");
-	push @aftermath, map { "after a restart: $_" } check_rest();
+	push @aftermath, map { "after a restart: $_" } check_lag(), check_rest();
 	1;
 };
 push @failures, "reading after a restart failed: $@" if !$fine;
@@ -298,6 +347,8 @@ my %found = %{ $check->{findings} };
 my @counters = eval { check_counters() };
 push @counters, $@ if $@;
 push @{ $found{missing} }, 'no record was published' if !$records;
+my %done = $effects ? %{ $effects->{findings} } : ();
+push @{ $done{once} }, 'nothing was consumed' if !$effects || !$effects->{effects};
 
 ok('each acknowledged record is in the log, where the server said', @{ $found{missing} // [] });
 ok('no record of a transaction or savepoint rolled back is in the log', @{ $found{phantom} // [] });
@@ -307,17 +358,22 @@ ok('no offset was issued twice', @{ $found{issued} // [] });
 ok('each live reader has seen the log, in order, nothing left out and nothing else', @{ $found{live} // [] });
 ok('a scan of the foreign tables sees the same', @{ $found{again} // [] });
 ok('so does a reader after a restart', @{ $found{restart} // [] });
+ok('each group has the effects of its records, each once and in order', @{ $done{once} // [] });
+ok('what a statement consumes fits the tables that it sees', @{ $done{seen} // [] });
+ok('what was consumed to be published again was, once', @relay);
 ok('keys serialised by a row lock have their records in that order', @counters);
 ok('nothing unexpected happened to any client', @failures);
 ok('verify_log finds nothing', @damage);
 ok('all segments but the active one are sealed', @seals);
-ok('the views agree with the log, and nothing is left in shared memory', @aftermath);
+ok('the views agree with the log, no group lags, and nothing is left in shared memory', @aftermath);
 ok('everybody came to an end in time', map { "$_ did not" } @late);
 
 printf "# %s records in the log; %s transactions: %s committed, %s rolled back, %s without an answer\n",
   $records, map({ n($_) } qw(transactions committed rolled_back unknown));
 printf "# %s savepoints, %s rolled back; %s records read by live readers in %s calls; %s segment rolls\n",
   map { n($_) } qw(savepoints savepoints_rolled_back read calls_of_read rolls);
+printf "# %s records consumed in %s calls, %s of them committed; %s changes of groups\n",
+  map({ n($_) } qw(consumed calls_of_consume)), $effects ? $effects->{effects} : 0, n('changes_of_groups');
 printf "# killed: %s sessions, %s statements, %s processes, %s times the whole server, %s immediate stops; %s sessions in all\n",
   map { n($_) } qw(terminate cancel crash_backend crash_all crash_immediate sessions);
 printf "# errors seen: %s\n", join(', ', map { s/^errors //r . ' ' . $total{$_} } sort grep { /^errors / } keys %total) || 'none';

@@ -165,6 +165,20 @@ sub compare
 	return;
 }
 
+# place(LOG, OFFSET): the index of the first record at an offset or behind it.
+sub place
+{
+	my ($log, $offset) = @_;
+	my ($low, $high) = (0, scalar @$log);
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if   ($log->[$middle][0] < $offset) { $low = $middle + 1 }
+		else                                { $high = $middle }
+	}
+	return $low;
+}
+
 # check_reader(CHECK, FILE): a reader has seen exactly the log, from where it began to
 # where it ended.
 sub check_reader
@@ -182,14 +196,7 @@ sub check_reader
 		my $log = $self->{log}{$where} //= [];
 		if ($kind eq 'N')
 		{
-			my ($low, $high) = (0, scalar @$log);
-			while ($low < $high)
-			{
-				my $middle = int(($low + $high) / 2);
-				if   ($log->[$middle][0] < $offset) { $low = $middle + 1 }
-				else                                { $high = $middle }
-			}
-			$next{$where} = $low;
+			$next{$where} = place($log, $offset);
 		}
 		elsif ($kind eq 'R')
 		{

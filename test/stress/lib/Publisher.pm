@@ -21,7 +21,9 @@ our @streams = (
 	{ name => 'stress', partitions => 3, face => 'streams.stress' },
 	{ name => 'Stress "2"', partitions => 1, face => 'streams."Stress ""2"""' },
 	# of Straddler.pm alone
-	{ name => 'straddled', partitions => 1, face => 'streams.straddled' });
+	{ name => 'straddled', partitions => 1, face => 'streams.straddled' },
+	# of Consumer.pm alone
+	{ name => 'derived', partitions => 2, face => 'streams.derived' });
 
 sub on_connect
 {
@@ -98,22 +100,22 @@ sub transaction
 	return if $side_first && !$self->step("INSERT INTO side VALUES ('$self->{id}')");
 	foreach (1 .. $steps)
 	{
-		my $what = $self->weighted([ 3, 'savepoint' ], [ 3, 'end_savepoint' ], [ 10, 'publish' ], [ 1, 'wait' ]);
+		my $what = $self->weighted([ 3, 'savepoint' ], [ 3, 'end_savepoint' ], [ 1, 'wait' ], $self->steps);
 		if ($what eq 'wait')
 		{
 			$self->nap($self->chance(0.1) ? 0.2 : $self->between(1, 20) / 1000);
-		}
-		elsif ($what eq 'publish')
-		{
-			return if !$self->publish(\@path);
 		}
 		elsif ($what eq 'savepoint')
 		{
 			return if @path < 6 && !$self->begin_savepoint(\@path);
 		}
-		elsif (@path > 1)
+		elsif ($what eq 'end_savepoint')
 		{
-			return if !$self->end_savepoint(\@path);
+			return if @path > 1 && !$self->end_savepoint(\@path);
+		}
+		else
+		{
+			return if !$self->$what(\@path);
 		}
 	}
 	while (@path > 1)
@@ -136,6 +138,10 @@ sub transaction
 	}
 	return $self->outcome(fate($self->query('COMMIT')), $async);
 }
+
+# What else a transaction does, and how often: methods, which return false when they took
+# the transaction's life.
+sub steps { return [ 10, 'publish' ]; }
 
 # fate(RESULT): what became of the transaction that this statement ends.
 sub fate

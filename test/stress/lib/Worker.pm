@@ -135,7 +135,8 @@ sub session
 sub on_connect { return; }
 
 # query(SQL, OPTION => VALUE...): runs it.  An error other than those expected, and that
-# of option code, is a failure.  Option input has the rows of a COPY.
+# of option code, one or the keys of a hash, is a failure.  Option input has the rows of a
+# COPY.
 sub query
 {
 	my ($self, $sql, %options) = @_;
@@ -143,8 +144,9 @@ sub query
 	if (my $error = $result->{error})
 	{
 		my $code = $error->{code};
+		my $too = $options{code} // '';
 		$self->failure("$error->{severity} $code \"$error->{text}\" from: " . substr($sql, 0, 500))
-		  if !$expected{$code} && $code ne ($options{code} // '');
+		  if !$expected{$code} && !(ref $too ? $too->{$code} : $code eq $too);
 		$self->count("errors $code");
 	}
 	if ($result->{lost})
