@@ -234,7 +234,35 @@ COMMENT ON COLUMN stream_internal.offsets.folded_seq IS 'rows with a lower seq h
 COMMENT ON COLUMN stream_internal.offsets.committed_offset IS 'the next offset to read';
 COMMENT ON COLUMN stream_internal.offsets.records_skipped IS 'offsets passed over because retention had removed them';
 
+CREATE SEQUENCE stream_internal.dead_letter_id_seq;
+COMMENT ON SEQUENCE stream_internal.dead_letter_id_seq IS 'numbers of dead letters';
+
+CREATE TABLE stream_internal.dead_letters (
+	dead_letter_id bigint NOT NULL,
+	group_id int NOT NULL,
+	"partition" int NOT NULL,
+	record_offset bigint NOT NULL,
+	published_at timestamptz NOT NULL,
+	key text,
+	value jsonb,
+	value_bytes bytea,
+	headers jsonb,
+	reason text NOT NULL,
+	sqlstate text,
+	user_name name NOT NULL,
+	created_at timestamptz NOT NULL,
+	retries int NOT NULL,
+	CONSTRAINT dead_letters_pkey PRIMARY KEY (dead_letter_id),
+	CONSTRAINT dead_letters_group_key UNIQUE (group_id, dead_letter_id)
+);
+COMMENT ON TABLE stream_internal.dead_letters IS 'records that a consumer group or projection has passed without processing them';
+COMMENT ON COLUMN stream_internal.dead_letters.group_id IS 'of a consumer group or projection';
+COMMENT ON COLUMN stream_internal.dead_letters.value_bytes IS 'the value in streams of value type bytea; both are null in a tombstone';
+COMMENT ON COLUMN stream_internal.dead_letters.sqlstate IS 'of the error; null: passed by skip_record';
+
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letter_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letters', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.group_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.consumer_groups', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.offsets', '');
@@ -429,6 +457,12 @@ CREATE FUNCTION stream.reset_offsets(stream text, consumer_group text, target te
 COMMENT ON FUNCTION stream.reset_offsets(text, text, text, int[], boolean, boolean) IS
 	'shows, and with execute sets, a group''s offsets: earliest, latest, current, offset <n>, shift <n>, datetime <timestamp>, duration <interval>; needs SELECT';
 
+CREATE FUNCTION stream.skip_record(stream text, consumer_group text, "position" stream.record_position, reason text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_skip_record';
+COMMENT ON FUNCTION stream.skip_record(text, text, stream.record_position, text) IS
+	'passes the group''s next record of a partition, and keeps it with the reason in stream.dead_letters; needs SELECT';
+
 --
 -- Monitoring.  The functions show the streams that the caller may SELECT
 -- from, and all of them to a member of pg_monitor.
@@ -501,6 +535,22 @@ COMMENT ON COLUMN stream.consumer_lag.lag_seconds IS 'its age; zero when there i
 COMMENT ON COLUMN stream.consumer_lag.pid IS 'session that is processing the partition';
 COMMENT ON COLUMN stream.consumer_lag.records_skipped IS 'offsets passed over because retention had removed them';
 
+CREATE FUNCTION stream_internal.visible_streams(OUT stream_id int, OUT stream name)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_visible_streams';
+COMMENT ON FUNCTION stream_internal.visible_streams() IS 'streams that the views show to the user';
+
+CREATE VIEW stream.dead_letters WITH (security_barrier) AS
+	SELECT d.dead_letter_id, s.stream, g.consumer_group, d."partition", d.record_offset, d.published_at, d.key, d.value, d.value_bytes,
+		d.headers, d.reason, d.sqlstate, d.user_name AS "user", d.created_at, d.retries
+	FROM stream_internal.visible_streams() s
+		JOIN stream_internal.consumer_groups g ON g.stream_id = s.stream_id
+		JOIN stream_internal.dead_letters d ON d.group_id = g.group_id;
+COMMENT ON VIEW stream.dead_letters IS 'records that a consumer group has passed without processing them, with the reason';
+COMMENT ON COLUMN stream.dead_letters.value_bytes IS 'the value in streams of value type bytea; both are null in a tombstone';
+COMMENT ON COLUMN stream.dead_letters.sqlstate IS 'of the error; null: passed by skip_record';
+COMMENT ON COLUMN stream.dead_letters.user IS 'who has passed it';
+
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_open_publishers';
@@ -532,5 +582,5 @@ CREATE VIEW stream.progress AS
 		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(p.pid) a ON true;
 COMMENT ON VIEW stream.progress IS 'long operations under way, in blocks or steps done and in total';
 
-GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.consumer_lag, stream.open_publishers,
+GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.consumer_lag, stream.dead_letters, stream.open_publishers,
 	stream.memory_status, stream.progress TO PUBLIC;

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/dead_letters.h"
 #include "catalog/groups.h"
 #include "catalog/tables.h"
 #include "commands/sequence.h"
@@ -185,7 +186,7 @@ stream_set_group_max_poll_interval(int32 group_id, int32 max_poll_interval)
 	set_column(group_id, Anum_groups_max_poll_interval, Int32GetDatum(max_poll_interval));
 }
 
-/* stream_delete_group removes a group and its offsets. */
+/* stream_delete_group removes a group with its offsets and dead letters. */
 void
 stream_delete_group(int32 group_id)
 {
@@ -195,6 +196,7 @@ stream_delete_group(int32 group_id)
 	init_int4_key(&key, Anum_groups_group_id, group_id);
 	stream_catalog_delete(OFFSETS_TABLE, OFFSETS_PKEY, 1, &key);
 	stream_catalog_delete(GROUPS_TABLE, GROUPS_PKEY, 1, &key);
+	stream_delete_dead_letters(group_id);
 }
 
 /* stream_delete_groups removes all groups of a stream. */

@@ -9,6 +9,7 @@
 #define STREAM_FETCH_H
 
 #include "catalog/groups.h"
+#include "compat.h"
 #include "log/value.h"
 #include "nodes/execnodes.h"
 

@@ -38,6 +38,7 @@ PG_FUNCTION_INFO_V1(stream_segment_status);
 PG_FUNCTION_INFO_V1(stream_open_publishers);
 PG_FUNCTION_INFO_V1(stream_memory_status);
 PG_FUNCTION_INFO_V1(stream_progress_status);
+PG_FUNCTION_INFO_V1(stream_visible_streams);
 
 /* What the committed records of a partition, or a stream, add up to. */
 typedef struct Totals
@@ -440,5 +441,27 @@ stream_memory_status(PG_FUNCTION_ARGS)
 			   stream_shmem_publisher_size(), "stream.max_publishers");
 	memory_row(fcinfo, "waiters", pg_atomic_read_u32(&stream_control->nwaiters), STREAM_MAX_PROCS,
 			   stream_shmem_process_size(), "max_connections");
+	return (Datum) 0;
+}
+
+/* stream_visible_streams lists the streams to show, for views on internal tables. */
+Datum
+stream_visible_streams(PG_FUNCTION_ARGS)
+{
+	ListCell   *cell;
+
+	begin_rows(fcinfo);
+	foreach(cell, stream_visible_tables(false))
+	{
+		StreamInfo *info = stream_info_if_stream(lfirst_oid(cell));
+		Datum		values[2];
+		bool		nulls[2] = {false};
+
+		if (info == NULL)
+			continue;
+		values[0] = Int32GetDatum(info->stream_id);
+		values[1] = NameGetDatum(&info->name);
+		put_row(fcinfo, values, nulls);
+	}
 	return (Datum) 0;
 }
