@@ -260,12 +260,43 @@ COMMENT ON COLUMN stream_internal.dead_letters.group_id IS 'of a consumer group 
 COMMENT ON COLUMN stream_internal.dead_letters.value_bytes IS 'the value in streams of value type bytea; both are null in a tombstone';
 COMMENT ON COLUMN stream_internal.dead_letters.sqlstate IS 'of the error; null: passed by skip_record';
 
+-- Roles, schemas and tables by name: they are what a dump can restore.
+CREATE TABLE stream_internal.projections (
+	projection_id int NOT NULL,
+	stream_id int NOT NULL,
+	projection name NOT NULL,
+	owner name NOT NULL,
+	search_path text NOT NULL,
+	target_schema name,
+	target_table name,
+	key name[],
+	query text,
+	merge jsonb,
+	statement text,
+	apply_sql text NOT NULL,
+	replay_safe boolean NOT NULL,
+	on_error text NOT NULL,
+	workers int NOT NULL,
+	batch_records int NOT NULL,
+	paused boolean NOT NULL,
+	created_at timestamptz NOT NULL,
+	CONSTRAINT projections_pkey PRIMARY KEY (projection_id),
+	CONSTRAINT projections_projection_key UNIQUE (projection)
+);
+CREATE INDEX projections_stream_id_idx ON stream_internal.projections (stream_id);
+COMMENT ON INDEX stream_internal.projections_stream_id_idx IS 'the projections of a stream';
+COMMENT ON TABLE stream_internal.projections IS 'one row for each projection';
+COMMENT ON COLUMN stream_internal.projections.projection_id IS 'a number that no consumer group has: its offsets are in stream_internal.offsets';
+COMMENT ON COLUMN stream_internal.projections.apply_sql IS 'one statement over the relation batch, made from query and merge, or the statement';
+COMMENT ON COLUMN stream_internal.projections.batch_records IS 'zero: chosen as it goes';
+
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letter_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letters', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.group_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.consumer_groups', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.offsets', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.projections', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.streams', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.offset_gaps', '');
@@ -462,6 +493,18 @@ CREATE FUNCTION stream.skip_record(stream text, consumer_group text, "position" 
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_skip_record';
 COMMENT ON FUNCTION stream.skip_record(text, text, stream.record_position, text) IS
 	'passes the group''s next record of a partition, and keeps it with the reason in stream.dead_letters; needs SELECT';
+
+--
+-- Projections
+--
+
+CREATE FUNCTION stream.create_projection(projection text, stream text, target regclass = NULL, query text = NULL,
+	merge jsonb = NULL, statement text = NULL, start text = 'earliest', on_error text = 'stop',
+	workers int = 1, batch_records int = NULL)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_create_projection';
+COMMENT ON FUNCTION stream.create_projection(text, text, regclass, text, jsonb, text, text, text, int, int) IS
+	'creates a projection: a table kept up to date from a stream by a query over batch and a merge for each column, or a statement over batch; needs SELECT, and ownership of the target';
 
 --
 -- Monitoring.  The functions show the streams that the caller may SELECT

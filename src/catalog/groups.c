@@ -186,17 +186,27 @@ stream_set_group_max_poll_interval(int32 group_id, int32 max_poll_interval)
 	set_column(group_id, Anum_groups_max_poll_interval, Int32GetDatum(max_poll_interval));
 }
 
+/* stream_delete_offsets removes the offsets and dead letters of a group or projection. */
+void
+stream_delete_offsets(int32 group_id)
+{
+	ScanKeyData key;
+
+	/* the first column of this table, too */
+	init_int4_key(&key, Anum_groups_group_id, group_id);
+	stream_catalog_delete(OFFSETS_TABLE, OFFSETS_PKEY, 1, &key);
+	stream_delete_dead_letters(group_id);
+}
+
 /* stream_delete_group removes a group with its offsets and dead letters. */
 void
 stream_delete_group(int32 group_id)
 {
 	ScanKeyData key;
 
-	/* the first column of both tables */
+	stream_delete_offsets(group_id);
 	init_int4_key(&key, Anum_groups_group_id, group_id);
-	stream_catalog_delete(OFFSETS_TABLE, OFFSETS_PKEY, 1, &key);
 	stream_catalog_delete(GROUPS_TABLE, GROUPS_PKEY, 1, &key);
-	stream_delete_dead_letters(group_id);
 }
 
 /* stream_delete_groups removes all groups of a stream. */

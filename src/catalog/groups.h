@@ -38,6 +38,7 @@ extern int32 stream_insert_group(int32 stream_id, const char *name, const char *
 extern void stream_set_group_paused(int32 group_id, bool paused);
 extern void stream_set_group_out_of_range(int32 group_id, const char *out_of_range);
 extern void stream_set_group_max_poll_interval(int32 group_id, int32 max_poll_interval);
+extern void stream_delete_offsets(int32 group_id);
 extern void stream_delete_group(int32 group_id);
 extern void stream_delete_groups(StreamInfo *info);
 

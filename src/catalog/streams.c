@@ -549,6 +549,24 @@ stream_delete(int32 stream_id)
 	stream_catalog_delete(STREAMS_TABLE, STREAMS_PKEY, 1, &key);
 }
 
+/* stream_table_of_id finds the foreign table of the stream of that number; InvalidOid: none. */
+Oid
+stream_table_of_id(int32 stream_id)
+{
+	StreamCatalogScan scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	NameData	name;
+
+	ScanKeyInit(&key, Anum_streams_stream_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream_id));
+	stream_catalog_begin(&scan, STREAMS_TABLE, STREAMS_PKEY, 1, &key, false);
+	tuple = stream_catalog_next(&scan, ForwardScanDirection);
+	if (HeapTupleIsValid(tuple))
+		name = *DatumGetName(stream_catalog_get(&scan, tuple, Anum_streams_stream, NULL));
+	stream_catalog_end(&scan);
+	return HeapTupleIsValid(tuple) ? get_relname_relid(NameStr(name), get_namespace_oid(STREAM_TABLE_SCHEMA, false)) : InvalidOid;
+}
+
 /* stream_all_tables lists the foreign tables of all streams, by name. */
 List *
 stream_all_tables(void)

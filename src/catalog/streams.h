@@ -98,6 +98,7 @@ extern void stream_check_compression(const char *compression);
 extern void stream_set_compression(int32 stream_id, const char *compression);
 extern void stream_rename(int32 stream_id, const char *name);
 extern void stream_delete(int32 stream_id);
+extern Oid	stream_table_of_id(int32 stream_id);
 extern List *stream_all_tables(void);
 extern bool stream_may_see(Oid table);
 extern List *stream_visible_tables(bool lock);

@@ -89,7 +89,6 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 	StreamInfo *info;
 	Oid			table;
 	int32		group_id;
-	int32		partitions;
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly("create_consumer_group()");
@@ -97,12 +96,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 	stream_need_argument(fcinfo, 4, "max_poll_interval");
 	max_poll_interval = poll_interval_argument(fcinfo, 4);
 	stream_check_group_name(name);
-	stream_parse_target(start, &target);
-	if (target.kind == STREAM_TARGET_CURRENT || target.kind == STREAM_TARGET_SHIFT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a new consumer group cannot start at \"%s\"", start),
-				 errhint("Use earliest, latest, offset <number>, datetime <timestamp> or duration <interval>.")));
+	stream_parse_start(start, "consumer group", &target);
 
 	stream_lock_extension();
 	table = stream_table(stream, AccessShareLock, ACL_SELECT, false);
@@ -112,14 +106,8 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("consumer group \"%s\" of stream \"%s\" already exists", name, stream)));
-	partitions = info->partitions;
 	group_id = stream_insert_group(info->stream_id, name, out_of_range, max_poll_interval);
-	for (int32 partition = 0; partition < partitions; partition++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		stream_append_offset(group_id, partition, NULL,
-							 stream_resolve_target(table, partition, &target, NULL, NULL), 0);
-	}
+	stream_start_offsets(table, group_id, &target);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }

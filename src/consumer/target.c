@@ -13,6 +13,7 @@
 #include "consumer/target.h"
 #include "log/read.h"
 #include "log/reserve.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -84,6 +85,18 @@ stream_parse_target(const char *text, StreamOffsetTarget *target)
 				 errhint("Use earliest, latest, current, offset <number>, shift <number>, datetime <timestamp> or duration <interval>.")));
 }
 
+/* stream_parse_start reads a target that needs no committed offset; what says who starts there. */
+void
+stream_parse_start(const char *text, const char *what, StreamOffsetTarget *target)
+{
+	stream_parse_target(text, target);
+	if (target->kind == STREAM_TARGET_CURRENT || target->kind == STREAM_TARGET_SHIFT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a new %s cannot start at \"%s\"", what, text),
+				 errhint("Use earliest, latest, offset <number>, datetime <timestamp> or duration <interval>.")));
+}
+
 /*
  * stream_resolve_target computes a partition's offset, between the log start
  * and the high watermark.  current is the committed one, where there is one.
@@ -132,4 +145,18 @@ stream_resolve_target(Oid table, int32 partition, const StreamOffsetTarget *targ
 		return end;
 	}
 	return result;
+}
+
+/* stream_start_offsets commits the first offsets of a new group or projection. */
+void
+stream_start_offsets(Oid table, int32 group_id, const StreamOffsetTarget *target)
+{
+	int32		partitions = stream_info(table)->partitions;
+
+	for (int32 partition = 0; partition < partitions; partition++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		stream_append_offset(group_id, partition, NULL,
+							 stream_resolve_target(table, partition, target, NULL, NULL), 0);
+	}
 }

@@ -30,6 +30,8 @@ typedef struct StreamOffsetTarget
 } StreamOffsetTarget;
 
 extern void stream_parse_target(const char *text, StreamOffsetTarget *target);
+extern void stream_parse_start(const char *text, const char *what, StreamOffsetTarget *target);
+extern void stream_start_offsets(Oid table, int32 group_id, const StreamOffsetTarget *target);
 extern int64 stream_resolve_target(Oid table, int32 partition, const StreamOffsetTarget *target,
 								   const StreamOffset *current, const char **note);
 

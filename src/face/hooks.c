@@ -31,6 +31,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/projections.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
 #include "catalog/tables.h"
@@ -57,7 +58,7 @@ static bool
 catalog_is_whole(void)
 {
 	static const char *const tables[] = {"streams", "partitions", "offset_gaps", "segments", "segment_ranges",
-	"consumer_groups", "offsets"};
+	"consumer_groups", "offsets", "projections"};
 
 	if (!OidIsValid(get_namespace_oid(STREAM_INTERNAL_SCHEMA, true)))
 		return false;
@@ -142,6 +143,7 @@ table_dropped(Oid table)
 	if (!extension_goes())
 		drop_independent(info);
 	stream_delete_groups(info);
+	(void) stream_delete_projections(stream_id);
 	stream_delete_log(stream_id);
 	stream_delete(stream_id);
 }
