@@ -12,6 +12,7 @@
 #include "guc.h"
 #include "utils/guc.h"
 
+bool		stream_auto_create_groups = false;
 int			stream_max_partitions = 8192;
 int			stream_max_publishers = 8192;
 int			stream_max_wait = 60000;
@@ -24,6 +25,14 @@ int			stream_publish_timeout = 0;
 void
 stream_define_settings(void)
 {
+	DefineCustomBoolVariable("stream.auto_create_groups",
+							 "Whether consuming for an unknown consumer group creates it, to start at the log start.",
+							 NULL,
+							 &stream_auto_create_groups,
+							 false,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
 	DefineCustomIntVariable("stream.max_partitions",
 							"Number of partitions, over all databases, that can have been published to since the server's start.",
 							"A dropped stream's partitions are free again.",

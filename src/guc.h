@@ -12,6 +12,7 @@
 extern int	stream_max_partitions;	/* partitions that have state */
 extern int	stream_max_publishers;	/* pairs of open transaction and partition */
 
+extern bool stream_auto_create_groups;
 extern int	stream_max_wait;		/* ms, longest wait of a wait_for_* call */
 extern int	stream_publish_timeout; /* ms, 0 = none */
 

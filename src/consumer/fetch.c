@@ -9,6 +9,7 @@
 
 #include "compat.h"
 #include "consumer/fetch.h"
+#include "consumer/groups.h"
 #include "funcapi.h"
 #include "log/read.h"
 #include "utils/builtins.h"
@@ -32,7 +33,7 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	info = stream_info(fetch->table);
 	partitions = info->partitions;
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
-	fetch->group = *stream_group(info, group_name, false);
+	fetch->group = *stream_group_or_create(fetch->table, group_name);
 	fetch->own = GetActiveSnapshot();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;

@@ -15,9 +15,11 @@
 #include "catalog/groups.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/tables.h"
+#include "consumer/groups.h"
 #include "consumer/offsets.h"
 #include "consumer/target.h"
 #include "fmgr.h"
+#include "guc.h"
 #include "log/reserve.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -26,6 +28,10 @@
 
 /* Beside the roll lock, which has zero: partition.c. */
 #define STREAM_GROUPS_LOCK	1
+
+/* What create_consumer_group does when nothing else is said. */
+#define DEFAULT_OUT_OF_RANGE		"error"
+#define DEFAULT_MAX_POLL_INTERVAL	300000	/* ms */
 
 PG_FUNCTION_INFO_V1(stream_create_consumer_group);
 PG_FUNCTION_INFO_V1(stream_alter_consumer_group);
@@ -73,6 +79,43 @@ open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)
 	return stream_group(stream_info(*table), name, false);
 }
 
+/* create_group adds a group, which nobody else does meanwhile, with its offsets. */
+static void
+create_group(Oid table, const char *name, const StreamOffsetTarget *start,
+			 const char *out_of_range, int32 max_poll_interval)
+{
+	int32		group_id = stream_insert_group(stream_info(table)->stream_id, name, out_of_range, max_poll_interval);
+
+	stream_start_offsets(table, group_id, start);
+	stream_invalidate(table);
+}
+
+/*
+ * stream_group_or_create finds a group of a stream that the caller has locked.
+ * When there is none, it is an error, unless stream.auto_create_groups is set:
+ * then the group is created, by default to start at the log start.  The first
+ * one to come creates it; others wait for that transaction to end.
+ */
+StreamGroup *
+stream_group_or_create(Oid table, const char *name)
+{
+	StreamOffsetTarget earliest = {.kind = STREAM_TARGET_EARLIEST};
+	StreamGroup *group = stream_group(stream_info(table), name, stream_auto_create_groups);
+
+	if (likely(group != NULL))
+		return group;
+	stream_check_group_name(name);
+	lock_groups(table);
+	group = stream_group(stream_info(table), name, true);
+	if (group == NULL)
+	{
+		create_group(table, name, &earliest, DEFAULT_OUT_OF_RANGE, DEFAULT_MAX_POLL_INTERVAL);
+		CommandCounterIncrement();
+		group = stream_group(stream_info(table), name, false);
+	}
+	return group;
+}
+
 /*
  * stream_create_consumer_group: create_consumer_group(stream, consumer_group,
  * start, on_offset_out_of_range, max_poll_interval).
@@ -88,7 +131,6 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 	StreamOffsetTarget target;
 	StreamInfo *info;
 	Oid			table;
-	int32		group_id;
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly("create_consumer_group()");
@@ -106,9 +148,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("consumer group \"%s\" of stream \"%s\" already exists", name, stream)));
-	group_id = stream_insert_group(info->stream_id, name, out_of_range, max_poll_interval);
-	stream_start_offsets(table, group_id, &target);
-	stream_invalidate(table);
+	create_group(table, name, &target, out_of_range, max_poll_interval);
 	PG_RETURN_VOID();
 }
 

@@ -120,7 +120,8 @@ find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
 		result->committed_offset = DatumGetInt64(slot->tts_values[Anum_offsets_committed_offset - 1]);
 		result->records_skipped = DatumGetInt64(slot->tts_values[Anum_offsets_records_skipped - 1]);
 		result->committed_at = DatumGetTimestampTz(slot->tts_values[Anum_offsets_committed_at - 1]);
-		found = own == NULL || table_tuple_satisfies_snapshot(rel, slot, own) ?
+		/* behind the first one is no consumer yet */
+		found = own == NULL || result->seq == 1 || table_tuple_satisfies_snapshot(rel, slot, own) ?
 			STREAM_OFFSET_FOUND : STREAM_OFFSET_UNSEEN;
 	}
 	index_endscan(scan);
@@ -134,7 +135,8 @@ find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
  * stream_newest_offset finds the newest commit that is not rolled back, our own
  * uncommitted ones included.  When own is given and does not see that row, the
  * partition has moved since the statement's snapshot was taken: its tables do
- * not show what was done then, so nothing may be built on it yet.
+ * not show what was done then, so nothing may be built on it yet.  The row that a
+ * group begins with moves nothing.
  */
 StreamOffsetFound
 stream_newest_offset(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)

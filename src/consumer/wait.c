@@ -11,6 +11,7 @@
 #include "args.h"
 #include "catalog/groups.h"
 #include "consumer/offsets.h"
+#include "guc.h"
 #include "log/read.h"
 #include "log/wait.h"
 #include "miscadmin.h"
@@ -36,6 +37,37 @@ is_ready(Oid table, int32 group_id, int32 partition)
 	return ready;
 }
 
+/*
+ * has_records says whether a partition has something to read from the log start
+ * on, as a group would that consume is going to create.
+ */
+static bool
+has_records(Oid table, int32 partition)
+{
+	StreamInfo *info = stream_info(table);
+	int64		log_start = stream_partition_info(info, partition)->log_start_offset;
+
+	return log_start < stream_current_watermark(info, partition);
+}
+
+/*
+ * find_group copies the group; false: consume is going to create it.  A waiter
+ * does not, since others would wait for its transaction.
+ */
+static bool
+find_group(Oid table, const char *group_name, StreamGroup *group)
+{
+	StreamGroup *found = stream_group(stream_info(table), group_name, stream_auto_create_groups);
+
+	if (found == NULL)
+	{
+		stream_check_group_name(group_name);
+		return false;
+	}
+	*group = *found;
+	return true;
+}
+
 /* stream_wait_for_records: wait_for_records(stream, consumer_group, timeout). */
 Datum
 stream_wait_for_records(PG_FUNCTION_ARGS)
@@ -55,7 +87,6 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	info = stream_info(table);
 	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	(void) stream_group(info, group_name, false);
 	partitions = info->partitions;
 
 	/* register first, look afterwards */
@@ -64,14 +95,15 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 		stream_waiter_add_partition(partition);
 	for (;;)
 	{
-		StreamGroup group;
+		StreamGroup group = {0};
+		bool		exists;
 		long		left;
 
 		/* it may be paused, resumed or dropped meanwhile */
 		AcceptInvalidationMessages();
-		group = *stream_group(stream_info(table), group_name, false);
+		exists = find_group(table, group_name, &group);
 		for (int32 partition = 0; partition < partitions && !ready && !group.paused; partition++)
-			ready = is_ready(table, group.group_id, partition);
+			ready = exists ? is_ready(table, group.group_id, partition) : has_records(table, partition);
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (ready || left <= 0)
 			break;

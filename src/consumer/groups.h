@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.h
+ *		Consumer groups as objects.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STREAM_CONSUMER_GROUPS_H
+#define STREAM_CONSUMER_GROUPS_H
+
+#include "catalog/groups.h"
+
+extern StreamGroup *stream_group_or_create(Oid table, const char *name);
+
+#endif							/* STREAM_CONSUMER_GROUPS_H */
