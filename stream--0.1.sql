@@ -290,6 +290,25 @@ COMMENT ON COLUMN stream_internal.projections.projection_id IS 'a number that no
 COMMENT ON COLUMN stream_internal.projections.apply_sql IS 'one statement over the relation batch, made from query and merge, or the statement';
 COMMENT ON COLUMN stream_internal.projections.batch_records IS 'zero: chosen as it goes';
 
+-- not dumped: whether a batch fails is found out anew
+CREATE TABLE stream_internal.projection_errors (
+	projection_id int NOT NULL,
+	"partition" int NOT NULL,
+	record_offset bigint NOT NULL,
+	stopped boolean NOT NULL,
+	sqlstate text NOT NULL,
+	message text NOT NULL,
+	detail text,
+	failing_since timestamptz NOT NULL,
+	failed_at timestamptz NOT NULL,
+	next_retry_at timestamptz NOT NULL,
+	retries int NOT NULL,
+	CONSTRAINT projection_errors_pkey PRIMARY KEY (projection_id, "partition")
+);
+COMMENT ON TABLE stream_internal.projection_errors IS 'one row for each partition in which a projection does not get on';
+COMMENT ON COLUMN stream_internal.projection_errors.record_offset IS 'the failing record, or the first of the batch';
+COMMENT ON COLUMN stream_internal.projection_errors.stopped IS 'true: by that record; false: by circumstances';
+
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.stream_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letter_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letters', '');

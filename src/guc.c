@@ -13,14 +13,18 @@
 #include "utils/guc.h"
 
 bool		stream_auto_create_groups = false;
+int			stream_batch_records = 100000;
 int			stream_max_partitions = 8192;
+int			stream_max_projection_partitions = 8192;
 int			stream_max_publishers = 8192;
+int			stream_max_retry_delay = 60000;
 int			stream_max_wait = 60000;
+int			stream_min_retry_delay = 1000;
 int			stream_publish_timeout = 0;
 
 /*
  * stream_define_settings defines all settings.  It runs while the library is
- * preloaded: two of them can be set at server start only.
+ * preloaded: some of them can be set at server start only.
  */
 void
 stream_define_settings(void)
@@ -33,10 +37,26 @@ stream_define_settings(void)
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 
+	DefineCustomIntVariable("stream.batch_records",
+							"Records up to which the batches of a projection grow under a backlog.",
+							"A projection's own batch_records takes precedence.",
+							&stream_batch_records,
+							100000, 1, 10000000,
+							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+
 	DefineCustomIntVariable("stream.max_partitions",
 							"Number of partitions, over all databases, that can have been published to since the server's start.",
 							"A dropped stream's partitions are free again.",
 							&stream_max_partitions,
+							8192, 16, 1048576,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_projection_partitions",
+							"Number of partitions, counted for each projection over all databases, that can be applied.",
+							NULL,
+							&stream_max_projection_partitions,
 							8192, 16, 1048576,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
@@ -49,12 +69,28 @@ stream_define_settings(void)
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 
+	DefineCustomIntVariable("stream.max_retry_delay",
+							"Time up to which the delays between attempts to apply a failing batch grow.",
+							NULL,
+							&stream_max_retry_delay,
+							60000, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
 	DefineCustomIntVariable("stream.max_wait",
 							"Longest time a call of wait_for_offset or wait_for_records waits, whatever timeout it gives.",
 							NULL,
 							&stream_max_wait,
 							60000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.min_retry_delay",
+							"Time after which a failing batch of a projection is tried again; each failure doubles it.",
+							NULL,
+							&stream_min_retry_delay,
+							1000, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("stream.publish_timeout",

@@ -10,9 +10,13 @@
 
 /* Read at server start; they size shared memory. */
 extern int	stream_max_partitions;	/* partitions that have state */
+extern int	stream_max_projection_partitions;	/* pairs of projection and partition */
 extern int	stream_max_publishers;	/* pairs of open transaction and partition */
 
 extern bool stream_auto_create_groups;
+extern int	stream_batch_records;	/* of a projection, at most */
+extern int	stream_max_retry_delay; /* ms */
+extern int	stream_min_retry_delay; /* ms, doubled by each failure */
 extern int	stream_max_wait;		/* ms, longest wait of a wait_for_* call */
 extern int	stream_publish_timeout; /* ms, 0 = none */
 

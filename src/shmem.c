@@ -19,6 +19,7 @@
 
 StreamControl *stream_control = NULL;
 HTAB	   *stream_partition_hash = NULL;
+HTAB	   *stream_task_hash = NULL;
 StreamWaiter *stream_waiters = NULL;
 StreamProgress *stream_progress = NULL;
 
@@ -35,6 +36,12 @@ Size
 stream_shmem_publisher_size(void)
 {
 	return mul_size(stream_max_publishers, sizeof(StreamPublisher));
+}
+
+Size
+stream_shmem_task_size(void)
+{
+	return hash_estimate_size(stream_max_projection_partitions, sizeof(StreamTask));
 }
 
 /* Waiters and progress: one slot of each for each process. */
@@ -56,6 +63,7 @@ shmem_request(void)
 	size = add_size(size, stream_shmem_partition_size());
 	size = add_size(size, MAXALIGN(stream_shmem_publisher_size()));
 	size = add_size(size, stream_shmem_process_size());
+	size = add_size(size, stream_shmem_task_size());
 	/* alignment of the separate allocations */
 	size = add_size(size, 8 * PG_CACHE_LINE_SIZE);
 	RequestAddinShmemSpace(size);
@@ -93,6 +101,8 @@ shmem_startup(void)
 		SpinLockInit(&stream_control->publisher_mutex);
 		dlist_init(&stream_control->free_publishers);
 		pg_atomic_init_u32(&stream_control->nwaiters, 0);
+		LWLockInitialize(&stream_control->task_lock, tranche_id(STREAM_TRANCHE_CONTROL));
+		pg_atomic_init_u64(&stream_control->projection_changes, 1);
 	}
 
 	publishers = ShmemInitStruct("stream publishers", stream_shmem_publisher_size(), &found);
@@ -127,6 +137,13 @@ shmem_startup(void)
 	stream_partition_hash = ShmemInitHash("stream partitions",
 										  stream_max_partitions, stream_max_partitions,
 										  &info, HASH_ELEM | HASH_BLOBS);
+
+	memset(&info, 0, sizeof(info));
+	info.keysize = sizeof(StreamTaskKey);
+	info.entrysize = sizeof(StreamTask);
+	stream_task_hash = ShmemInitHash("stream tasks",
+									 stream_max_projection_partitions, stream_max_projection_partitions,
+									 &info, HASH_ELEM | HASH_BLOBS);
 
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -11,7 +11,8 @@
  *	1.	heavyweight locks: relations, and the stream's roll lock
  *	2.	StreamControl.lock
  *	3.	StreamPartition.lock; never two of them
- *	4.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
+ *	4.	StreamControl.task_lock
+ *	5.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
  *		spinlocks, held for a few instructions
  *
  *-------------------------------------------------------------------------
@@ -86,17 +87,28 @@ typedef struct StreamPublisher
 	int32		pid;
 } StreamPublisher;
 
+/* What a waiter waits for. */
+typedef enum StreamWaiterKind
+{
+	STREAM_WAITER_STREAM,		/* watermarks of partitions of one stream */
+	STREAM_WAITER_STREAMS,		/* the same of many; some others wake it as well */
+	STREAM_WAITER_PROJECTION	/* a projection's applied offsets */
+} StreamWaiterKind;
+
 /*
- * A backend that waits for a watermark, one slot for each process number.
- * Only its owner writes it; others read it under mutex.
+ * A backend that waits, one slot for each process number.  Only its owner
+ * writes it; others read it under mutex.
  */
 typedef struct StreamWaiter
 {
 	slock_t		mutex;
 	bool		active;
+	StreamWaiterKind kind;
 	Oid			database;
-	Oid			table;
-	uint64		partitions[STREAM_MAX_PARTITIONS / 64]; /* bitmap */
+	Oid			table;			/* of STREAM */
+	int32		projection_id;	/* of PROJECTION */
+	uint64		partitions[STREAM_MAX_PARTITIONS / 64]; /* bitmap: by number, of
+														 * STREAMS by hash */
 } StreamWaiter;
 
 /* What a long operation of a backend is doing, one slot for each process number. */
@@ -112,6 +124,34 @@ typedef struct StreamProgress
 	int64		total;			/* 0: not known */
 } StreamProgress;
 
+/* A projection's partition. */
+typedef struct StreamTaskKey
+{
+	Oid			database;
+	int32		projection_id;
+	int32		partition;
+} StreamTaskKey;
+
+/*
+ * What appliers share of a projection's partition, made when one of them first
+ * learns of the projection.  All is protected by StreamControl.task_lock.
+ */
+typedef struct StreamTask
+{
+	StreamTaskKey key;			/* hash key, constant */
+	uint32		resets;			/* grows when its offset was moved from outside */
+	int32		pid;			/* of the applier that is at it; 0: none */
+	int64		applied_offset; /* the next one to apply, as committed; -1: not
+								 * known: look */
+	bool		failing;		/* has a row in projection_errors, or, while
+								 * applied_offset is not known, may have */
+	int32		failures;		/* in a row, of the first record not applied */
+	TimestampTz retry_at;		/* not before; 0: at once */
+	int32		batch_records;	/* of the next batch; 0: not known */
+	int32		suspects;		/* so many records, the next ones, have failed
+								 * together; 0: none */
+} StreamTask;
+
 typedef struct StreamControl
 {
 	LWLock		lock;			/* protects the hash of partitions, npartitions */
@@ -120,10 +160,17 @@ typedef struct StreamControl
 	int32		npublishers;	/* entries in use */
 	dlist_head	free_publishers;
 	pg_atomic_uint32 nwaiters;	/* slots with active set */
+	LWLock		task_lock;		/* protects the hash of tasks, ntasks,
+								 * task_removals */
+	int32		ntasks;
+	uint32		task_removals;	/* pointers to tasks found before are void */
+	pg_atomic_uint64 projection_changes;	/* grows when projections of any
+											 * database may have changed */
 } StreamControl;
 
 extern StreamControl *stream_control;
 extern HTAB *stream_partition_hash;
+extern HTAB *stream_task_hash;
 extern StreamWaiter *stream_waiters;
 extern StreamProgress *stream_progress;
 
@@ -132,6 +179,7 @@ extern void stream_require_shmem(void);
 extern Size stream_shmem_partition_size(void);
 extern Size stream_shmem_publisher_size(void);
 extern Size stream_shmem_process_size(void);
+extern Size stream_shmem_task_size(void);
 extern void stream_init_partition_lock(StreamPartition *partition);
 
 #endif							/* STREAM_SHMEM_H */

@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
+#include "catalog/projection_errors.h"
 #include "catalog/projections.h"
 #include "catalog/tables.h"
 #include "commands/sequence.h"
@@ -359,6 +360,7 @@ stream_delete_projection(int32 projection_id)
 	ScanKeyInit(&key, Anum_projections_projection_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(projection_id));
 	stream_catalog_delete(PROJECTIONS_TABLE, PROJECTIONS_PKEY, 1, &key);
 	stream_delete_offsets(projection_id);
+	stream_delete_projection_errors(projection_id);
 }
 
 /* stream_delete_projections removes all projections of a stream, and counts them. */

@@ -426,6 +426,7 @@ stream_memory_status(PG_FUNCTION_ARGS)
 {
 	int32		partitions;
 	int32		publishers;
+	int32		tasks;
 
 	begin_rows(fcinfo);
 	LWLockAcquire(&stream_control->lock, LW_SHARED);
@@ -434,11 +435,16 @@ stream_memory_status(PG_FUNCTION_ARGS)
 	SpinLockAcquire(&stream_control->publisher_mutex);
 	publishers = stream_control->npublishers;
 	SpinLockRelease(&stream_control->publisher_mutex);
+	LWLockAcquire(&stream_control->task_lock, LW_SHARED);
+	tasks = stream_control->ntasks;
+	LWLockRelease(&stream_control->task_lock);
 
 	memory_row(fcinfo, "partitions", partitions, stream_max_partitions,
 			   stream_shmem_partition_size(), "stream.max_partitions");
 	memory_row(fcinfo, "publishers", publishers, stream_max_publishers,
 			   stream_shmem_publisher_size(), "stream.max_publishers");
+	memory_row(fcinfo, "projections", tasks, stream_max_projection_partitions,
+			   stream_shmem_task_size(), "stream.max_projection_partitions");
 	memory_row(fcinfo, "waiters", pg_atomic_read_u32(&stream_control->nwaiters), STREAM_MAX_PROCS,
 			   stream_shmem_process_size(), "max_connections");
 	return (Datum) 0;
