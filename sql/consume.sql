@@ -218,6 +218,39 @@ BEGIN
 END
 $$;
 CALL take_twice(0);
+-- a loop over a query has a portal of its own
+CREATE PROCEDURE take_in_loop() LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	c refcursor;
+BEGIN
+	FOR r IN TABLE next_two LOOP
+		INSERT INTO effects (how, record_offset) VALUES ('loop', r.record_offset);
+	END LOOP;
+	COMMIT;
+	BEGIN
+		FOR r IN TABLE next_two LOOP
+			INSERT INTO effects (how, record_offset) VALUES ('exception block', r.record_offset);
+		END LOOP;
+	EXCEPTION WHEN division_by_zero THEN NULL;
+	END;
+	OPEN c FOR TABLE next_two;
+	FETCH c INTO r;
+	INSERT INTO effects (how, record_offset) VALUES ('cursor', r.record_offset);
+	CLOSE c;
+END
+$$;
+CALL take_in_loop();
+CREATE PROCEDURE take_in_atomic_loop() LANGUAGE plpgsql SET work_mem = '4MB' AS $$
+DECLARE
+	r record;
+BEGIN
+	FOR r IN TABLE next_two LOOP
+		INSERT INTO effects (how, record_offset) VALUES ('atomic loop', r.record_offset);
+	END LOOP;
+END
+$$;
+CALL take_in_atomic_loop();
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT take() \g /dev/null
 PREPARE i AS INSERT INTO effects (how, record_offset) SELECT 'EXECUTE', record_offset FROM next_two;
 EXECUTE i;
@@ -395,6 +428,6 @@ DROP MATERIALIZED VIEW materialized;
 DROP TABLE effects, created, selected;
 DROP VIEW next_two, short;
 DROP FUNCTION at, again, take, take_sql, take_one, rows_of;
-DROP PROCEDURE take_twice, start_log_at;
+DROP PROCEDURE take_twice, take_in_loop, take_in_atomic_loop, start_log_at;
 SELECT stream.drop_stream(s) FROM unnest('{s,one,bytes,own,short,busy}'::text[]) s;
 SELECT * FROM left_over();

@@ -37,6 +37,9 @@
 #include "consumer/holds.h"
 #include "consumer/offsets.h"
 #include "executor/executor.h"
+#include "executor/spi.h"
+#include "log/read.h"
+#include "log/wait.h"
 #include "miscadmin.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
@@ -110,16 +113,31 @@ hands_out(Node *utility)
  * commits_too_early says whether the offsets would be committed before the
  * client has the records: a plain SELECT is a transaction of its own, and does
  * nothing else with them.  Statements that write them somewhere, and functions
- * that may have, are not meant.
+ * that may have, are not meant; nor is a loop over a query in DO or a procedure,
+ * which has a portal of its own.
  */
 static bool
 commits_too_early(void)
 {
 	if (IsTransactionBlock() || executor_nesting != 1 || ActivePortal == NULL)
 		return false;
+	if (SPI_inside_nonatomic_context() || IsSubTransaction() || ActivePortal->portalPinned)
+		return false;
 	return ActivePortal->strategy == PORTAL_ONE_SELECT ||
 		(list_length(ActivePortal->stmts) == 1 &&
 		 hands_out(linitial_node(PlannedStmt, ActivePortal->stmts)->utilityStmt));
+}
+
+/*
+ * let_go unlocks a partition of which nothing was taken.  Somebody may have
+ * been woken while we had it, and gone to sleep again.
+ */
+static void
+let_go(StreamFetch *fetch, int32 partition, int64 committed)
+{
+	stream_unlock_offset(fetch->group.group_id, partition);
+	if (committed < stream_current_watermark(stream_info(fetch->table), partition))
+		stream_wake_waiters(fetch->table, partition);
 }
 
 /* consume_partition takes one partition, if it can, and what it has. */
@@ -136,10 +154,10 @@ consume_partition(Consume *call, int32 partition)
 		return;
 	found = stream_newest_offset(fetch->group.group_id, partition, fetch->own, &newest);
 	if (found == STREAM_OFFSET_MISSING)
-		stream_report_missing_offset(fetch->table, call->group_name, partition);
+		stream_report_missing_offset(fetch->table, call->group_name, fetch->group.group_id, partition);
 	if (found == STREAM_OFFSET_UNSEEN)
 	{
-		stream_unlock_offset(fetch->group.group_id, partition);
+		let_go(fetch, partition, newest.committed_offset);
 		return;
 	}
 
@@ -151,7 +169,7 @@ consume_partition(Consume *call, int32 partition)
 		stream_append_offset(fetch->group.group_id, partition, &newest, position, skipped);
 	}
 	else
-		stream_unlock_offset(fetch->group.group_id, partition);
+		let_go(fetch, partition, newest.committed_offset);
 }
 
 static Datum

@@ -107,12 +107,19 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 	return position;
 }
 
-/* stream_report_missing_offset: the group was dropped a moment ago, or is damaged. */
+/*
+ * stream_report_missing_offset: the group was dropped a moment ago, by somebody
+ * who may have created it again, or is damaged.
+ */
 void
-stream_report_missing_offset(Oid table, const char *group_name, int32 partition)
+stream_report_missing_offset(Oid table, const char *group_name, int32 group_id, int32 partition)
 {
 	AcceptInvalidationMessages();
-	(void) stream_group(stream_info(table), group_name, false);
+	if (stream_group(stream_info(table), group_name, false)->group_id != group_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("consumer group \"%s\" was dropped and created again", group_name),
+				 errhint("Try again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("consumer group \"%s\" has no offset for partition %d", group_name, partition),

@@ -30,6 +30,6 @@ extern int32 stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, con
 								StreamValueType value_type);
 extern int64 stream_fetch_start(StreamFetch *fetch, int32 partition, int64 committed, int64 *skipped);
 extern int64 stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position);
-stream_noreturn extern void stream_report_missing_offset(Oid table, const char *group_name, int32 partition);
+stream_noreturn extern void stream_report_missing_offset(Oid table, const char *group_name, int32 group_id, int32 partition);
 
 #endif							/* STREAM_FETCH_H */

@@ -98,6 +98,23 @@ stream_unlock_offset(int32 group_id, int32 partition)
 	CurrentResourceOwner = save;
 }
 
+/*
+ * stream_offset_is_free says whether nobody else has a group's partition.  It
+ * takes no lock, not even for a moment, in which another one could miss it.
+ */
+bool
+stream_offset_is_free(int32 group_id, int32 partition)
+{
+	VirtualTransactionId *holders;
+	LOCKTAG		tag;
+	int			n;
+
+	set_offset_tag(&tag, group_id, partition);
+	holders = GetLockConflicts(&tag, ExclusiveLock, &n);
+	pfree(holders);
+	return n == 0;
+}
+
 /* find_newest looks once: see stream_newest_offset. */
 static StreamOffsetFound
 find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)

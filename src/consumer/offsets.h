@@ -40,6 +40,7 @@ typedef enum StreamOffsetFound
 extern bool stream_try_lock_offset(int32 group_id, int32 partition);
 extern void stream_lock_offset(int32 group_id, int32 partition);
 extern void stream_unlock_offset(int32 group_id, int32 partition);
+extern bool stream_offset_is_free(int32 group_id, int32 partition);
 
 extern StreamOffsetFound stream_newest_offset(int32 group_id, int32 partition, Snapshot own, StreamOffset *result);
 extern void stream_append_offset(int32 group_id, int32 partition, const StreamOffset *newest,

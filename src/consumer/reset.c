@@ -14,6 +14,7 @@
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
 #include "catalog/tables.h"
+#include "consumer/fetch.h"
 #include "consumer/offsets.h"
 #include "consumer/target.h"
 #include "funcapi.h"
@@ -129,9 +130,7 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 		if (execute)
 			lock_partition(group_name, group_id, partition, force);
 		if (stream_newest_offset(group_id, partition, NULL, &current) != STREAM_OFFSET_FOUND)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("consumer group \"%s\" has no offset for partition %d", group_name, partition)));
+			stream_report_missing_offset(table, group_name, group_id, partition);
 		offset = stream_resolve_target(table, partition, &target, &current, &note);
 		if (execute && offset != current.committed_offset)
 			stream_append_offset(group_id, partition, &current, offset, 0);

@@ -85,7 +85,7 @@ stream_skip_record(PG_FUNCTION_ARGS)
 				 errmsg("consumer group \"%s\" is processing partition %d", group_name, position->partition),
 				 errhint("Let its consumer roll back or commit first; the view stream.consumer_lag names it.")));
 	if (stream_newest_offset(fetch.group.group_id, position->partition, NULL, &newest) == STREAM_OFFSET_MISSING)
-		stream_report_missing_offset(fetch.table, group_name, position->partition);
+		stream_report_missing_offset(fetch.table, group_name, fetch.group.group_id, position->partition);
 	if (position->offset < newest.committed_offset)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -27,14 +27,10 @@ static bool
 is_ready(Oid table, int32 group_id, int32 partition)
 {
 	StreamOffset newest;
-	bool		ready;
 
-	if (!stream_try_lock_offset(group_id, partition))
-		return false;
-	ready = stream_newest_offset(group_id, partition, NULL, &newest) == STREAM_OFFSET_FOUND &&
+	return stream_offset_is_free(group_id, partition) &&
+		stream_newest_offset(group_id, partition, NULL, &newest) == STREAM_OFFSET_FOUND &&
 		newest.committed_offset < stream_current_watermark(stream_info(table), partition);
-	stream_unlock_offset(group_id, partition);
-	return ready;
 }
 
 /*
