@@ -644,5 +644,21 @@ CREATE VIEW stream.progress AS
 		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(p.pid) a ON true;
 COMMENT ON VIEW stream.progress IS 'long operations under way, in blocks or steps done and in total';
 
+CREATE FUNCTION stream_internal.worker_status(OUT type text, OUT database name, OUT pid int, OUT state text, OUT activity text,
+	OUT started_at timestamptz, OUT retry_at timestamptz, OUT last_error text, OUT last_error_at timestamptz, OUT restarts int)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_worker_status';
+COMMENT ON FUNCTION stream_internal.worker_status() IS 'behind the view stream.worker_status';
+CREATE VIEW stream.worker_status AS SELECT * FROM stream_internal.worker_status();
+COMMENT ON VIEW stream.worker_status IS
+	'one row for each background worker that runs or is wanted: of this database, and all of them for members of pg_monitor';
+COMMENT ON COLUMN stream.worker_status.type IS 'as backend_type in pg_stat_activity';
+COMMENT ON COLUMN stream.worker_status.state IS
+	'starting, running, idle, backing off (after an error), waiting for a worker slot (of max_worker_processes), stopped';
+COMMENT ON COLUMN stream.worker_status.activity IS 'what it does now, or why it does not run';
+COMMENT ON COLUMN stream.worker_status.retry_at IS 'when it is tried again after an error';
+COMMENT ON COLUMN stream.worker_status.last_error IS 'kept when it goes well again';
+COMMENT ON COLUMN stream.worker_status.restarts IS 'processes since the first';
+
 GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.consumer_lag, stream.dead_letters, stream.open_publishers,
-	stream.memory_status, stream.progress TO PUBLIC;
+	stream.memory_status, stream.progress, stream.worker_status TO PUBLIC;

@@ -11,6 +11,7 @@
 
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "commands/explain.h"
 #include "foreign/fdwapi.h"
@@ -41,11 +42,15 @@
 	object_ownercheck(RelationRelationId, relid, roleid)
 #define stream_namespace_aclcheck(nspid, roleid, mode) \
 	object_aclcheck(NamespaceRelationId, nspid, roleid, mode)
+#define stream_database_ownercheck(database, roleid) \
+	object_ownercheck(DatabaseRelationId, database, roleid)
 #else
 #define stream_relation_ownercheck(relid, roleid) \
 	pg_class_ownercheck(relid, roleid)
 #define stream_namespace_aclcheck(nspid, roleid, mode) \
 	pg_namespace_aclcheck(nspid, roleid, mode)
+#define stream_database_ownercheck(database, roleid) \
+	pg_database_ownercheck(database, roleid)
 #endif
 
 /* 17 wants the index's cleanup called after a series of insertions. */
@@ -146,6 +151,14 @@
 #else
 #include "utils/wait_event.h"
 #define STREAM_WAIT_EVENT(var, name)	((void) (var), PG_WAIT_EXTENSION)
+#endif
+
+/* 17 has a timeout that background workers would obey. */
+#if PG_VERSION_NUM >= 170000
+#define stream_override_transaction_timeout() \
+	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE)
+#else
+#define stream_override_transaction_timeout()	((void) 0)
 #endif
 
 /*

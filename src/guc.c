@@ -13,13 +13,18 @@
 #include "utils/guc.h"
 
 bool		stream_auto_create_groups = false;
+bool		stream_background_workers = true;
 int			stream_batch_records = 100000;
+int			stream_max_appliers = 2;
+int			stream_max_databases = 64;
 int			stream_max_partitions = 8192;
 int			stream_max_projection_partitions = 8192;
 int			stream_max_publishers = 8192;
 int			stream_max_retry_delay = 60000;
 int			stream_max_wait = 60000;
+int			stream_max_worker_delay = 60000;
 int			stream_min_retry_delay = 1000;
+int			stream_min_worker_delay = 1000;
 int			stream_publish_timeout = 0;
 
 /*
@@ -37,12 +42,36 @@ stream_define_settings(void)
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 
+	DefineCustomBoolVariable("stream.background_workers",
+							 "Runs background workers in the databases that have the extension.",
+							 NULL,
+							 &stream_background_workers,
+							 true,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+
 	DefineCustomIntVariable("stream.batch_records",
 							"Records up to which the batches of a projection grow under a backlog.",
 							"A projection's own batch_records takes precedence.",
 							&stream_batch_records,
 							100000, 1, 10000000,
 							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_appliers",
+							"Number of processes, for each database, that apply projections.",
+							"They run only while the database has a projection that is not paused.",
+							&stream_max_appliers,
+							2, 0, 1024,
+							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_databases",
+							"Number of databases that can have a manager process.",
+							NULL,
+							&stream_max_databases,
+							64, 1, 65536,
+							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("stream.max_partitions",
@@ -85,11 +114,27 @@ stream_define_settings(void)
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
+	DefineCustomIntVariable("stream.max_worker_delay",
+							"Longest time until a background worker that has failed is tried again.",
+							"The delay doubles with each failure in a row.",
+							&stream_max_worker_delay,
+							60000, 100, INT_MAX / 2,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
 	DefineCustomIntVariable("stream.min_retry_delay",
 							"Time after which a failing batch of a projection is tried again; each failure doubles it.",
 							NULL,
 							&stream_min_retry_delay,
 							1000, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.min_worker_delay",
+							"Time until a background worker that has failed is tried again the first time.",
+							NULL,
+							&stream_min_worker_delay,
+							1000, 100, INT_MAX / 2,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 

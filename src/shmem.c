@@ -13,9 +13,11 @@
 #include "shmem.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "workers.h"
 
 #define STREAM_TRANCHE_CONTROL		"StreamControl"
 #define STREAM_TRANCHE_PARTITION	"StreamPartition"
+#define STREAM_TRANCHE_WORKERS		"StreamWorkers"
 
 StreamControl *stream_control = NULL;
 HTAB	   *stream_partition_hash = NULL;
@@ -64,11 +66,13 @@ shmem_request(void)
 	size = add_size(size, MAXALIGN(stream_shmem_publisher_size()));
 	size = add_size(size, stream_shmem_process_size());
 	size = add_size(size, stream_shmem_task_size());
+	size = add_size(size, MAXALIGN(stream_workers_size()));
 	/* alignment of the separate allocations */
 	size = add_size(size, 8 * PG_CACHE_LINE_SIZE);
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(STREAM_TRANCHE_CONTROL, 1);
 	RequestNamedLWLockTranche(STREAM_TRANCHE_PARTITION, 1);
+	RequestNamedLWLockTranche(STREAM_TRANCHE_WORKERS, 1);
 }
 
 /*
@@ -130,6 +134,8 @@ shmem_startup(void)
 		for (int i = 0; i < STREAM_MAX_PROCS; i++)
 			SpinLockInit(&stream_progress[i].mutex);
 	}
+
+	stream_workers_shmem_startup(tranche_id(STREAM_TRANCHE_WORKERS));
 
 	memset(&info, 0, sizeof(info));
 	info.keysize = sizeof(StreamPartitionKey);

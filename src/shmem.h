@@ -12,7 +12,8 @@
  *	2.	StreamControl.lock
  *	3.	StreamPartition.lock; never two of them
  *	4.	StreamControl.task_lock
- *	5.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
+ *	5.	StreamWorkers.lock, in workers.h; nothing of 2 to 4 is held then
+ *	6.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
  *		spinlocks, held for a few instructions
  *
  *-------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "log/segtable.h"
 #include "miscadmin.h"
 #include "shmem.h"
+#include "worker/worker.h"
 #include "xact.h"
 
 PG_MODULE_MAGIC;
@@ -39,4 +40,6 @@ _PG_init(void)
 	stream_hooks_init();
 	stream_holds_init();
 	stream_consume_init();
+	stream_worker_hooks_init();
+	stream_launcher_register();
 }

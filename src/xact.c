@@ -21,6 +21,7 @@
 #include "log/reserve.h"
 #include "log/wait.h"
 #include "progress.h"
+#include "workers.h"
 #include "xact.h"
 
 static void
@@ -43,6 +44,11 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has consumed from a stream"),
 						 errhint("Consume in a transaction that commits in one phase.")));
+			/* nothing would tell the background workers when it commits */
+			if (stream_check_is_pending())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has created, altered or dropped the extension stream")));
 			if (stream_forget_is_pending())
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -53,6 +59,7 @@ xact_callback(XactEvent event, void *arg)
 			stream_end_publishers(true);
 			stream_holds_end();
 			stream_forget_end(true);
+			stream_workers_end();
 			break;
 
 		case XACT_EVENT_ABORT:
@@ -62,12 +69,14 @@ xact_callback(XactEvent event, void *arg)
 			stream_end_publishers(false);
 			stream_holds_end();
 			stream_forget_end(false);
+			stream_workers_end();
 			break;
 
 		case XACT_EVENT_PREPARE:
 			/* nothing was published, or all of it rolled back */
 			stream_end_publishers(false);
 			stream_holds_end();
+			stream_workers_end();
 			break;
 
 		default:

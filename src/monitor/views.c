@@ -31,6 +31,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
+#include "workers.h"
 
 PG_FUNCTION_INFO_V1(stream_stream_status);
 PG_FUNCTION_INFO_V1(stream_partition_status);
@@ -445,6 +446,8 @@ stream_memory_status(PG_FUNCTION_ARGS)
 			   stream_shmem_publisher_size(), "stream.max_publishers");
 	memory_row(fcinfo, "projections", tasks, stream_max_projection_partitions,
 			   stream_shmem_task_size(), "stream.max_projection_partitions");
+	memory_row(fcinfo, "databases", stream_count_managers(), stream_max_databases,
+			   stream_workers_size(), "stream.max_databases");
 	memory_row(fcinfo, "waiters", pg_atomic_read_u32(&stream_control->nwaiters), STREAM_MAX_PROCS,
 			   stream_shmem_process_size(), "max_connections");
 	return (Datum) 0;
