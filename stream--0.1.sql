@@ -525,6 +525,17 @@ CREATE FUNCTION stream.create_projection(projection text, stream text, target re
 COMMENT ON FUNCTION stream.create_projection(text, text, regclass, text, jsonb, text, text, text, int, int) IS
 	'creates a projection: a table kept up to date from a stream by a query over batch and a merge for each column, or a statement over batch; needs SELECT, and ownership of the target';
 
+CREATE FUNCTION stream.wait_for(projection text, positions stream.record_position[] = NULL, timeout interval = '5 s') RETURNS boolean
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for';
+COMMENT ON FUNCTION stream.wait_for(text, stream.record_position[], interval) IS
+	'waits until a projection has applied these records, null: all that have been published until now; false when the timeout came first; needs SELECT or INSERT on the stream';
+
+CREATE FUNCTION stream.freshness(projection text, key text, OUT stale_seconds double precision, OUT unapplied_records bigint)
+	RETURNS record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_freshness';
+COMMENT ON FUNCTION stream.freshness(text, text) IS
+	'how stale what a projection made of a record key can be: age of the oldest record of its partition that is not applied, and how many there are; needs SELECT or INSERT on the stream';
+
 --
 -- Monitoring.  The functions show the streams that the caller may SELECT
 -- from, and all of them to a member of pg_monitor.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lag.c
- *		The function behind the view consumer_lag.
+ *		How far behind a reader is, and the function behind the view consumer_lag.
  *
  * Lag is computed when asked, so it is right for a consumer that has stopped.
  * It costs a few index look-ups a partition.
@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "catalog/groups.h"
 #include "catalog/segments.h"
+#include "consumer/lag.h"
 #include "consumer/offsets.h"
 #include "funcapi.h"
 #include "log/read.h"
@@ -24,19 +25,12 @@
 
 PG_FUNCTION_INFO_V1(stream_consumer_lag);
 
-/* One partition, as all groups of the stream see it. */
-typedef struct PartitionEnd
-{
-	int64		watermark;
-	int64		next_offset;
-	TimestampTz since;			/* of the oldest open publisher; 0: none */
-} PartitionEnd;
-
-static PartitionEnd
-partition_end(Oid table, int32 partition)
+/* stream_partition_end looks where a partition ends just now. */
+StreamPartitionEnd
+stream_partition_end(Oid table, int32 partition)
 {
 	StreamWatermark state;
-	PartitionEnd end;
+	StreamPartitionEnd end;
 
 	if (stream_get_watermark(table, partition, &state))
 	{
@@ -52,9 +46,12 @@ partition_end(Oid table, int32 partition)
 	return end;
 }
 
-/* oldest_unread returns when the oldest record at or behind an offset was published; 0: none. */
-static TimestampTz
-oldest_unread(Oid table, int32 partition, int64 offset, const PartitionEnd *end)
+/*
+ * stream_oldest_unread returns when the oldest record at or behind an offset was
+ * published, one that is held back included; 0: there is none.
+ */
+TimestampTz
+stream_oldest_unread(Oid table, int32 partition, int64 offset, const StreamPartitionEnd *end)
 {
 	StreamReader reader;
 	StreamRecord record;
@@ -73,11 +70,20 @@ oldest_unread(Oid table, int32 partition, int64 offset, const PartitionEnd *end)
 	return result;
 }
 
+/* stream_records_behind counts the offsets from <= offset < to that records can have. */
+int64
+stream_records_behind(Oid table, int32 partition, int64 from, int64 to)
+{
+	if (to <= from)
+		return 0;
+	return Max(0, to - from - stream_offsets_in_gaps(table, stream_info(table)->stream_id, partition, from, to));
+}
+
 static void
 lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int32 partition)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PartitionEnd end = partition_end(table, partition);
+	StreamPartitionEnd end = stream_partition_end(table, partition);
 	StreamInfo *info;
 	StreamOffset offset;
 	TimestampTz oldest;
@@ -87,18 +93,16 @@ lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int
 
 	if (stream_newest_offset(group_id, partition, NULL, &offset) != STREAM_OFFSET_FOUND)
 		return;
-	oldest = oldest_unread(table, partition, offset.committed_offset, &end);
+	oldest = stream_oldest_unread(table, partition, offset.committed_offset, &end);
+	lag = stream_records_behind(table, partition, offset.committed_offset, end.watermark);
 	info = stream_info(table);
-	lag = Max(0, end.watermark - offset.committed_offset);
-	if (lag > 0)
-		lag -= stream_offsets_in_gaps(table, info->stream_id, partition, offset.committed_offset, end.watermark);
 
 	values[0] = NameGetDatum(group_name);
 	values[1] = NameGetDatum(&info->name);
 	values[2] = Int32GetDatum(partition);
 	values[3] = Int64GetDatum(offset.committed_offset);
 	values[4] = Int64GetDatum(end.watermark);
-	values[5] = Int64GetDatum(Max(0, lag));
+	values[5] = Int64GetDatum(lag);
 	values[6] = TimestampTzGetDatum(oldest);
 	nulls[6] = oldest == 0;
 	values[7] = Float8GetDatum(oldest == 0 ? 0.0 :

@@ -21,4 +21,7 @@ extern void stream_tasks_reset(int32 projection_id, int32 partition);
 extern void stream_tasks_keep(const int32 *projection_ids, int n);
 extern void stream_tasks_remove_database(Oid database);
 
+/* freshness.c */
+extern int64 stream_applied_offset(int32 projection_id, int32 partition);
+
 #endif							/* STREAM_TASK_H */
