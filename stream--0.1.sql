@@ -289,6 +289,44 @@ COMMENT ON TABLE stream_internal.projections IS 'one row for each projection';
 COMMENT ON COLUMN stream_internal.projections.projection_id IS 'a number that no consumer group has: its offsets are in stream_internal.offsets';
 COMMENT ON COLUMN stream_internal.projections.apply_sql IS 'one statement over the relation batch, made from query and merge, or the statement';
 COMMENT ON COLUMN stream_internal.projections.batch_records IS 'zero: chosen as it goes';
+CREATE TABLE stream_internal.group_epochs (
+	group_id int NOT NULL,
+	last_epoch int NOT NULL,
+	group_epoch int NOT NULL,
+	target_epoch int NOT NULL,
+	CONSTRAINT group_epochs_pkey PRIMARY KEY (group_id)
+);
+COMMENT ON TABLE stream_internal.group_epochs IS 'one row for each consumer group that has had members';
+COMMENT ON COLUMN stream_internal.group_epochs.last_epoch IS 'the highest epoch that a member was given';
+COMMENT ON COLUMN stream_internal.group_epochs.group_epoch IS 'of the list of members';
+COMMENT ON COLUMN stream_internal.group_epochs.target_epoch IS 'of the list that the target assignment was computed for';
+
+CREATE TABLE stream_internal.members (
+	group_id int NOT NULL,
+	member_id name NOT NULL,
+	instance_id name,
+	member_epoch int NOT NULL,
+	previous_epoch int NOT NULL,
+	joined_epoch int NOT NULL,
+	state text NOT NULL,
+	assigned int[] NOT NULL,
+	revoking int[] NOT NULL,
+	epochs int[] NOT NULL,
+	target int[] NOT NULL,
+	session_timeout int NOT NULL,
+	max_poll_interval int NOT NULL,
+	joined_at timestamptz NOT NULL,
+	revoking_since timestamptz,
+	CONSTRAINT members_pkey PRIMARY KEY (group_id, member_id)
+);
+COMMENT ON TABLE stream_internal.members IS 'one row for each member of a consumer group; its heartbeats are in shared memory';
+COMMENT ON COLUMN stream_internal.members.instance_id IS 'of a static member; null: a dynamic one';
+COMMENT ON COLUMN stream_internal.members.previous_epoch IS 'what its client had when member_epoch was set; 0: it joined then';
+COMMENT ON COLUMN stream_internal.members.joined_epoch IS 'the first epoch of its client: lower ones are of another client';
+COMMENT ON COLUMN stream_internal.members.epochs IS 'member_epoch when each partition of assigned, then of revoking, was given';
+COMMENT ON COLUMN stream_internal.members.target IS 'its part of the target assignment';
+COMMENT ON COLUMN stream_internal.members.session_timeout IS 'in milliseconds, as max_poll_interval';
+COMMENT ON COLUMN stream_internal.members.revoking_since IS 'when it was told to let go of something; null: it has nothing to';
 
 -- not dumped: whether a batch fails is found out anew
 CREATE TABLE stream_internal.projection_errors (
@@ -314,6 +352,8 @@ SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letter_id_seq',
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.dead_letters', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.group_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.consumer_groups', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.group_epochs', '');
+SELECT pg_catalog.pg_extension_config_dump('stream_internal.members', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.offsets', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.projections', '');
 SELECT pg_catalog.pg_extension_config_dump('stream_internal.streams', '');
@@ -494,10 +534,11 @@ CREATE FUNCTION stream.consume_bytes(stream text, consumer_group text,
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consume_bytes';
 COMMENT ON FUNCTION stream.consume_bytes(text, text, int, bigint, boolean) IS 'consume from a stream of value type bytea';
 
-CREATE FUNCTION stream.wait_for_records(stream text, consumer_group text, timeout interval = '5 s') RETURNS boolean
+CREATE FUNCTION stream.wait_for_records(stream text, consumer_group text, timeout interval = '5 s',
+	member_id text = NULL, after stream.record_position[] = NULL) RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for_records';
-COMMENT ON FUNCTION stream.wait_for_records(text, text, interval) IS
-	'waits until the group has records in a partition that nobody is processing; false when the timeout came first; needs SELECT';
+COMMENT ON FUNCTION stream.wait_for_records(text, text, interval, text, stream.record_position[]) IS
+	'waits until the group has records in a partition that nobody is processing, or a member something to poll or a change to hear of; false when the timeout came first; needs SELECT';
 
 CREATE FUNCTION stream.reset_offsets(stream text, consumer_group text, target text, partitions int[] = NULL,
 	execute boolean = false, force boolean = false,
@@ -535,6 +576,57 @@ CREATE FUNCTION stream.freshness(projection text, key text, OUT stale_seconds do
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_freshness';
 COMMENT ON FUNCTION stream.freshness(text, text) IS
 	'how stale what a projection made of a record key can be: age of the oldest record of its partition that is not applied, and how many there are; needs SELECT or INSERT on the stream';
+
+--
+-- Members of consumer groups
+--
+
+CREATE FUNCTION stream.join_group(stream text, consumer_group text, member_id text = NULL, instance_id text = NULL,
+	session_timeout interval = '45 s', max_poll_interval interval = NULL,
+	OUT member_id text, OUT member_epoch int, OUT assigned int[], OUT revoking int[])
+	RETURNS record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_join_group';
+COMMENT ON FUNCTION stream.join_group(text, text, text, text, interval, interval) IS
+	'makes the caller a member, under an id of its own or a new one, and returns its epoch and partitions; with instance_id a static member; max_poll_interval null: the group''s; needs SELECT';
+
+CREATE FUNCTION stream.heartbeat(stream text, consumer_group text, member_id text, member_epoch int, owned int[],
+	OUT member_id text, OUT member_epoch int, OUT assigned int[], OUT revoking int[])
+	RETURNS record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_heartbeat';
+COMMENT ON FUNCTION stream.heartbeat(text, text, text, int, int[]) IS
+	'a member''s sign of life: says which partitions it has, returns which it may poll and which it has to let go of, at a new epoch; needs SELECT';
+
+CREATE FUNCTION stream.poll(stream text, consumer_group text, member_id text, member_epoch int,
+	after stream.record_position[] = NULL, commit stream.record_position[] = NULL,
+	max_records int = 100, max_bytes bigint = 1048576,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value jsonb, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_poll';
+COMMENT ON FUNCTION stream.poll(text, text, text, int, stream.record_position[], stream.record_position[], int, bigint) IS
+	'the next records of a member''s partitions, behind the given positions, or the committed ones; commits the positions given as processed first; needs SELECT';
+
+CREATE FUNCTION stream.poll_bytes(stream text, consumer_group text, member_id text, member_epoch int,
+	after stream.record_position[] = NULL, commit stream.record_position[] = NULL,
+	max_records int = 100, max_bytes bigint = 1048576,
+	OUT "partition" int, OUT record_offset bigint, OUT published_at timestamptz, OUT key text, OUT value bytea, OUT headers jsonb)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_poll_bytes';
+COMMENT ON FUNCTION stream.poll_bytes(text, text, text, int, stream.record_position[], stream.record_position[], int, bigint) IS
+	'poll from a stream of value type bytea';
+
+CREATE FUNCTION stream.commit_offsets(stream text, consumer_group text, member_id text, member_epoch int,
+	processed stream.record_position[])
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_commit_offsets';
+COMMENT ON FUNCTION stream.commit_offsets(text, text, text, int, stream.record_position[]) IS
+	'commits that a member has processed its partitions up to these positions, the highest of each counts; needs SELECT';
+
+CREATE FUNCTION stream.leave_group(stream text, consumer_group text, member_id text, member_epoch int,
+	processed stream.record_position[] = NULL, temporarily boolean = false)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_leave_group';
+COMMENT ON FUNCTION stream.leave_group(text, text, text, int, stream.record_position[], boolean) IS
+	'ends a membership, after committing what was processed; temporarily: a static member''s place is kept for its session timeout; needs SELECT';
 
 --
 -- Monitoring.  The functions show the streams that the caller may SELECT
@@ -623,6 +715,25 @@ COMMENT ON VIEW stream.dead_letters IS 'records that a consumer group has passed
 COMMENT ON COLUMN stream.dead_letters.value_bytes IS 'the value in streams of value type bytea; both are null in a tombstone';
 COMMENT ON COLUMN stream.dead_letters.sqlstate IS 'of the error; null: passed by skip_record';
 COMMENT ON COLUMN stream.dead_letters.user IS 'who has passed it';
+CREATE FUNCTION stream_internal.group_members(OUT consumer_group name, OUT stream name, OUT member_id name, OUT instance_id name,
+	OUT state text, OUT member_epoch int, OUT assigned int[], OUT revoking int[], OUT target int[],
+	OUT last_heartbeat timestamptz, OUT last_poll timestamptz, OUT session_timeout interval, OUT max_poll_interval interval,
+	OUT joined_at timestamptz, OUT group_id int)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_group_members';
+COMMENT ON FUNCTION stream_internal.group_members() IS 'behind the view stream.group_members';
+CREATE VIEW stream.group_members AS
+	SELECT m.consumer_group, m.stream, m.member_id, m.instance_id, m.state, m.member_epoch, m.assigned, m.revoking, m.target,
+		m.last_heartbeat, m.last_poll, m.session_timeout, m.max_poll_interval, m.joined_at
+	FROM stream_internal.group_members() m;
+COMMENT ON VIEW stream.group_members IS 'one row for each member of a consumer group';
+COMMENT ON COLUMN stream.group_members.instance_id IS 'of a static member; null: a dynamic one';
+COMMENT ON COLUMN stream.group_members.state IS
+	'stable: has its target; unrevoked_partitions: has to let go of some first; unreleased_partitions: waits for some that others still have; away: left temporarily';
+COMMENT ON COLUMN stream.group_members.assigned IS 'partitions it may poll and commit';
+COMMENT ON COLUMN stream.group_members.revoking IS 'partitions it may still commit, and is to let go of';
+COMMENT ON COLUMN stream.group_members.target IS 'partitions it is to have';
+COMMENT ON COLUMN stream.group_members.last_heartbeat IS 'last sign of life; after a restart, when it was first asked for';
 
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record
@@ -671,5 +782,15 @@ COMMENT ON COLUMN stream.worker_status.retry_at IS 'when it is tried again after
 COMMENT ON COLUMN stream.worker_status.last_error IS 'kept when it goes well again';
 COMMENT ON COLUMN stream.worker_status.restarts IS 'processes since the first';
 
-GRANT SELECT ON stream.stream_status, stream.partition_status, stream.segment_status, stream.consumer_lag, stream.dead_letters, stream.open_publishers,
-	stream.memory_status, stream.progress, stream.worker_status TO PUBLIC;
+GRANT SELECT ON
+	stream.consumer_lag,
+	stream.dead_letters,
+	stream.group_members,
+	stream.memory_status,
+	stream.open_publishers,
+	stream.partition_status,
+	stream.progress,
+	stream.segment_status,
+	stream.stream_status,
+	stream.worker_status
+	TO PUBLIC;

@@ -9,6 +9,7 @@
 
 #include "args.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 /* stream_need_argument refuses a null where a value is needed. */
 void
@@ -42,4 +43,21 @@ stream_limit_argument(FunctionCallInfo fcinfo, int arg, bool is_int8, const char
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must not be negative", name)));
 	return value;
+}
+
+/* stream_ms_argument returns an interval in milliseconds, at least one. */
+int32
+stream_ms_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	Interval   *interval;
+	double		ms;
+
+	stream_need_argument(fcinfo, arg, name);
+	interval = PG_GETARG_INTERVAL_P(arg);
+	ms = (interval->month * (double) DAYS_PER_MONTH + interval->day) * (SECS_PER_DAY * 1000.0) + interval->time / 1000.0;
+	if (ms < 1 || ms > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be between 1 ms and 24 days", name)));
+	return (int32) ms;
 }

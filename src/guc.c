@@ -17,6 +17,7 @@ bool		stream_background_workers = true;
 int			stream_batch_records = 100000;
 int			stream_max_appliers = 2;
 int			stream_max_databases = 64;
+int			stream_max_members = 1024;
 int			stream_max_partitions = 8192;
 int			stream_max_projection_partitions = 8192;
 int			stream_max_publishers = 8192;
@@ -71,6 +72,14 @@ stream_define_settings(void)
 							NULL,
 							&stream_max_databases,
 							64, 1, 65536,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_members",
+							"Number of members of consumer groups, and of groups with members, over all databases.",
+							NULL,
+							&stream_max_members,
+							1024, 16, 1048576,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 

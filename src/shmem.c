@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "sessions.h"
 #include "shmem.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -67,6 +68,7 @@ shmem_request(void)
 	size = add_size(size, stream_shmem_process_size());
 	size = add_size(size, stream_shmem_task_size());
 	size = add_size(size, MAXALIGN(stream_workers_size()));
+	size = add_size(size, stream_sessions_size());
 	/* alignment of the separate allocations */
 	size = add_size(size, 8 * PG_CACHE_LINE_SIZE);
 	RequestAddinShmemSpace(size);
@@ -150,6 +152,7 @@ shmem_startup(void)
 	stream_task_hash = ShmemInitHash("stream tasks",
 									 stream_max_projection_partitions, stream_max_projection_partitions,
 									 &info, HASH_ELEM | HASH_BLOBS);
+	stream_sessions_startup(tranche_id(STREAM_TRANCHE_CONTROL));
 
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -10,7 +10,7 @@
  *
  *	1.	heavyweight locks: relations, and the stream's roll lock
  *	2.	StreamControl.lock
- *	3.	StreamPartition.lock; never two of them
+ *	3.	StreamPartition.lock, never two of them; that of sessions.c
  *	4.	StreamControl.task_lock
  *	5.	StreamWorkers.lock, in workers.h; nothing of 2 to 4 is held then
  *	6.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:

@@ -21,6 +21,7 @@
 #include "log/reserve.h"
 #include "log/wait.h"
 #include "progress.h"
+#include "sessions.h"
 #include "workers.h"
 #include "xact.h"
 
@@ -58,6 +59,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			stream_end_publishers(true);
 			stream_holds_end();
+			stream_sessions_end(true);
 			stream_forget_end(true);
 			stream_workers_end();
 			break;
@@ -68,6 +70,7 @@ xact_callback(XactEvent event, void *arg)
 			stream_progress_end();
 			stream_end_publishers(false);
 			stream_holds_end();
+			stream_sessions_end(false);
 			stream_forget_end(false);
 			stream_workers_end();
 			break;
@@ -76,6 +79,7 @@ xact_callback(XactEvent event, void *arg)
 			/* nothing was published, or all of it rolled back */
 			stream_end_publishers(false);
 			stream_holds_end();
+			stream_sessions_end(false);
 			stream_workers_end();
 			break;
 
@@ -93,6 +97,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		case SUBXACT_EVENT_COMMIT_SUB:
 			stream_publish_commit_sub(subid, parent);
 			stream_holds_commit_sub(subid, parent);
+			stream_sessions_commit_sub(subid, parent);
 			stream_forget_commit_sub(subid, parent);
 			break;
 
@@ -102,6 +107,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 			stream_progress_end();
 			stream_publish_abort_sub(subid);
 			stream_holds_abort_sub(subid);
+			stream_sessions_abort_sub(subid);
 			stream_forget_abort_sub(subid);
 			break;
 

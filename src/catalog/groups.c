@@ -27,6 +27,12 @@
 #define OFFSETS_TABLE		"offsets"
 #define OFFSETS_PKEY		"offsets_pkey"
 
+#define MEMBERS_TABLE		"members"
+#define MEMBERS_PKEY		"members_pkey"
+
+#define EPOCHS_TABLE		"group_epochs"
+#define EPOCHS_PKEY			"group_epochs_pkey"
+
 #define Anum_groups_group_id			1
 #define Anum_groups_stream_id			2
 #define Anum_groups_consumer_group		3
@@ -69,6 +75,22 @@ stream_check_group_name(const char *name)
 				 errdetail("A name has 1 to %d bytes.", NAMEDATALEN - 1)));
 }
 
+/* stream_group_has_members says whether a group has members, also such as are late. */
+bool
+stream_group_has_members(int32 group_id)
+{
+	StreamCatalogScan scan;
+	ScanKeyData key;
+	bool		exist;
+
+	/* the first column */
+	init_int4_key(&key, 1, group_id);
+	stream_catalog_begin(&scan, MEMBERS_TABLE, MEMBERS_PKEY, 1, &key, false);
+	exist = HeapTupleIsValid(stream_catalog_next(&scan, ForwardScanDirection));
+	stream_catalog_end(&scan);
+	return exist;
+}
+
 static void
 load_groups(StreamInfo *info)
 {
@@ -101,6 +123,8 @@ load_groups(StreamInfo *info)
 		group->name = *DatumGetName(stream_catalog_get(&scan, tuple, Anum_groups_consumer_group, NULL));
 	}
 	stream_catalog_end(&scan);
+	for (int i = 0; i < n; i++)
+		result[i].has_members = stream_group_has_members(result[i].group_id);
 	info->groups = result;
 	info->ngroups = n;
 	info->groups_loaded = true;
@@ -198,14 +222,17 @@ stream_delete_offsets(int32 group_id)
 	stream_delete_dead_letters(group_id);
 }
 
-/* stream_delete_group removes a group with its offsets and dead letters. */
+/* stream_delete_group removes a group with its offsets, members and dead letters. */
 void
 stream_delete_group(int32 group_id)
 {
 	ScanKeyData key;
 
 	stream_delete_offsets(group_id);
+	/* the first column of all */
 	init_int4_key(&key, Anum_groups_group_id, group_id);
+	stream_catalog_delete(MEMBERS_TABLE, MEMBERS_PKEY, 1, &key);
+	stream_catalog_delete(EPOCHS_TABLE, EPOCHS_PKEY, 1, &key);
 	stream_catalog_delete(GROUPS_TABLE, GROUPS_PKEY, 1, &key);
 }
 

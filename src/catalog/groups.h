@@ -23,6 +23,7 @@ typedef struct StreamGroup
 {
 	int32		group_id;
 	bool		paused;
+	bool		has_members;	/* also such as have timed out since */
 	StreamOutOfRange out_of_range;
 	int32		max_poll_interval;	/* ms */
 	NameData	name;
@@ -30,6 +31,7 @@ typedef struct StreamGroup
 
 extern StreamGroup *stream_group(StreamInfo *info, const char *name, bool missing_ok);
 extern int	stream_groups(StreamInfo *info, StreamGroup **groups);
+extern bool stream_group_has_members(int32 group_id);
 extern void stream_check_group_name(const char *name);
 extern StreamOutOfRange stream_parse_out_of_range(const char *text);
 

@@ -244,6 +244,28 @@ stream_catalog_update(const char *table, const char *index, int nkeys, ScanKey k
 	table_close(rel, NoLock);
 }
 
+/* stream_catalog_replace gives the row that matches the keys, if there is one, new values. */
+void
+stream_catalog_replace(const char *table, const char *index, int nkeys, ScanKey keys,
+					   int natts, Datum *values, bool *nulls)
+{
+	Relation	rel = table_open(stream_internal_relation(table, false), RowExclusiveLock);
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	Assert(natts == RelationGetDescr(rel)->natts);
+	scan = systable_beginscan(rel, stream_internal_relation(index, false), true, NULL, nkeys, keys);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		HeapTuple	changed = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+
+		CatalogTupleUpdate(rel, &tuple->t_self, changed);
+		heap_freetuple(changed);
+	}
+	systable_endscan(scan);
+	table_close(rel, NoLock);
+}
+
 /*
  * stream_execute runs one utility statement as the given role (InvalidOid: as
  * the caller), with only pg_catalog and pg_temp on the search path.

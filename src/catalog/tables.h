@@ -47,6 +47,8 @@ extern void stream_catalog_insert(const char *table, int natts, Datum *values, b
 extern void stream_catalog_delete(const char *table, const char *index, int nkeys, ScanKey keys);
 extern void stream_catalog_update(const char *table, const char *index, int nkeys, ScanKey keys,
 								  int attnum, Datum value, bool isnull);
+extern void stream_catalog_replace(const char *table, const char *index, int nkeys, ScanKey keys,
+								   int natts, Datum *values, bool *nulls);
 
 extern void stream_execute(const char *sql, Oid as_user);
 

@@ -33,6 +33,7 @@
 #include "common/pg_prng.h"
 #include "compat.h"
 #include "consumer/consume.h"
+#include "consumer/coordinator.h"
 #include "consumer/fetch.h"
 #include "consumer/holds.h"
 #include "consumer/offsets.h"
@@ -140,6 +141,22 @@ let_go(StreamFetch *fetch, int32 partition, int64 committed)
 		stream_wake_waiters(fetch->table, partition);
 }
 
+/*
+ * refuse_mixing refuses to consume what a group's members read.  The caller has
+ * locked a partition: from then on nobody becomes the first member.
+ */
+static void
+refuse_mixing(StreamFetch *fetch)
+{
+	stream_fetch_refresh(fetch);
+	if (likely(!fetch->group.has_members) || !stream_has_live_members(fetch->table, &fetch->group))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("consumer group \"%s\" has members", NameStr(fetch->group.name)),
+			 errhint("A group is read by consume or by members, not by both at one time: let the members leave, or create another group.")));
+}
+
 /* consume_partition takes one partition, if it can, and what it has. */
 static void
 consume_partition(Consume *call, int32 partition)
@@ -152,6 +169,7 @@ consume_partition(Consume *call, int32 partition)
 
 	if (!stream_try_lock_offset(fetch->group.group_id, partition))
 		return;
+	refuse_mixing(fetch);
 	found = stream_newest_offset(fetch->group.group_id, partition, fetch->own, &newest);
 	if (found == STREAM_OFFSET_MISSING)
 		stream_report_missing_offset(fetch->table, call->group_name, fetch->group.group_id, partition);

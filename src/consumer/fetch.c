@@ -34,10 +34,25 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	partitions = info->partitions;
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
 	fetch->group = *stream_group_or_create(fetch->table, group_name);
+	fetch->changes = stream_info(fetch->table)->changes;
 	fetch->own = GetActiveSnapshot();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	return partitions;
+}
+
+/* stream_fetch_refresh accepts what has changed about the group meanwhile. */
+void
+stream_fetch_refresh(StreamFetch *fetch)
+{
+	StreamInfo *info;
+
+	AcceptInvalidationMessages();
+	info = stream_info(fetch->table);
+	if (likely(info->changes == fetch->changes))
+		return;
+	fetch->group = *stream_group(info, pstrdup(NameStr(fetch->group.name)), false);
+	fetch->changes = stream_info(fetch->table)->changes;
 }
 
 /*

@@ -19,6 +19,7 @@ typedef struct StreamFetch
 	ReturnSetInfo *rsinfo;
 	Oid			table;
 	StreamGroup group;			/* a copy: the cache can be rebuilt */
+	uint32		changes;		/* of the stream's info when it was made */
 	Snapshot	own;			/* the statement's */
 	int64		records_left;	/* limits of the call; PG_INT64_MAX: none */
 	int64		bytes_left;
@@ -28,8 +29,10 @@ typedef struct StreamFetch
 
 extern int32 stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *group_name,
 								StreamValueType value_type);
+extern void stream_fetch_refresh(StreamFetch *fetch);
 extern int64 stream_fetch_start(StreamFetch *fetch, int32 partition, int64 committed, int64 *skipped);
 extern int64 stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position);
-stream_noreturn extern void stream_report_missing_offset(Oid table, const char *group_name, int32 group_id, int32 partition);
+extern stream_noreturn void stream_report_missing_offset(Oid table, const char *group_name,
+														 int32 group_id, int32 partition);
 
 #endif							/* STREAM_FETCH_H */

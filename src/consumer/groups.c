@@ -15,6 +15,7 @@
 #include "catalog/groups.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/tables.h"
+#include "consumer/coordinator.h"
 #include "consumer/groups.h"
 #include "consumer/offsets.h"
 #include "consumer/target.h"
@@ -38,20 +39,6 @@ PG_FUNCTION_INFO_V1(stream_alter_consumer_group);
 PG_FUNCTION_INFO_V1(stream_drop_consumer_group);
 PG_FUNCTION_INFO_V1(stream_pause_consumer_group);
 PG_FUNCTION_INFO_V1(stream_resume_consumer_group);
-
-/* milliseconds of a group's max_poll_interval */
-static int32
-poll_interval_argument(FunctionCallInfo fcinfo, int arg)
-{
-	Interval   *interval = PG_GETARG_INTERVAL_P(arg);
-	double		ms = (interval->month * 30.0 + interval->day) * 86400000.0 + interval->time / 1000.0;
-
-	if (ms < 1 || ms > PG_INT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_poll_interval must be between 1 ms and 24 days")));
-	return (int32) ms;
-}
 
 /*
  * lock_groups lets one transaction at a time change a stream's groups.  Having
@@ -135,8 +122,7 @@ stream_create_consumer_group(PG_FUNCTION_ARGS)
 	stream_require_shmem();
 	PreventCommandIfReadOnly("create_consumer_group()");
 	PreventCommandDuringRecovery("create_consumer_group()");
-	stream_need_argument(fcinfo, 4, "max_poll_interval");
-	max_poll_interval = poll_interval_argument(fcinfo, 4);
+	max_poll_interval = stream_ms_argument(fcinfo, 4, "max_poll_interval");
 	stream_check_group_name(name);
 	stream_parse_start(start, "consumer group", &target);
 
@@ -167,23 +153,24 @@ stream_alter_consumer_group(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 	{
 		CommandCounterIncrement();
-		stream_set_group_max_poll_interval(group_id, poll_interval_argument(fcinfo, 3));
+		stream_set_group_max_poll_interval(group_id, stream_ms_argument(fcinfo, 3, "max_poll_interval"));
 	}
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }
 
-/* stream_drop_consumer_group waits for consumers in mid-transaction. */
+/* stream_drop_consumer_group waits for consumers in mid-transaction, not for members. */
 Datum
 stream_drop_consumer_group(PG_FUNCTION_ARGS)
 {
 	Oid			table;
-	int32		group_id = open_group(fcinfo, "drop_consumer_group()", &table)->group_id;
+	StreamGroup group = *open_group(fcinfo, "drop_consumer_group()", &table);
 	int32		partitions = stream_info(table)->partitions;
 
 	for (int32 partition = 0; partition < partitions; partition++)
-		stream_lock_offset(group_id, partition);
-	stream_delete_group(group_id);
+		stream_lock_offset(group.group_id, partition);
+	stream_remove_members(table, &group, false);
+	stream_delete_group(group.group_id);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }

@@ -14,6 +14,7 @@
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
 #include "catalog/tables.h"
+#include "consumer/coordinator.h"
 #include "consumer/fetch.h"
 #include "consumer/offsets.h"
 #include "consumer/target.h"
@@ -88,7 +89,7 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 	static const char *const names[] = {"stream", "consumer_group", "target", NULL, "execute", "force"};
 	StreamOffsetTarget target;
 	StreamInfo *info;
-	StreamGroup *group;
+	StreamGroup group;
 	bool	   *chosen;
 	bool		execute;
 	bool		force;
@@ -110,12 +111,20 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	info = stream_info(table);
-	group = stream_group(info, group_name, false);
-	group_id = group->group_id;
+	group = *stream_group(info, group_name, false);
+	group_id = group.group_id;
 	chosen = chosen_partitions(fcinfo, 3, info);
 	partitions = info->partitions;
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
+	if (execute)
+	{
+		/* no new owner can begin to read before we have changed its offset */
+		for (int32 partition = 0; partition < partitions; partition++)
+			if (chosen[partition])
+				lock_partition(group_name, group_id, partition, force);
+		stream_remove_members(table, &group, force);
+	}
 	for (int32 partition = 0; partition < partitions; partition++)
 	{
 		StreamOffset current;
@@ -127,8 +136,6 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		if (!chosen[partition])
 			continue;
-		if (execute)
-			lock_partition(group_name, group_id, partition, force);
 		if (stream_newest_offset(group_id, partition, NULL, &current) != STREAM_OFFSET_FOUND)
 			stream_report_missing_offset(table, group_name, group_id, partition);
 		offset = stream_resolve_target(table, partition, &target, &current, &note);

@@ -10,6 +10,8 @@
 #include "access/xlog.h"
 #include "args.h"
 #include "catalog/groups.h"
+#include "consumer/commit.h"
+#include "consumer/members.h"
 #include "consumer/offsets.h"
 #include "guc.h"
 #include "log/read.h"
@@ -18,13 +20,24 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(stream_wait_for_records);
 
-/* is_ready says whether a group has something to read in a partition that nobody is processing. */
+/* What a call waits for. */
+typedef struct Wait
+{
+	Oid			table;
+	char	   *group_name;
+	char	   *member_id;		/* null: any partition that consume could take */
+	int64	   *after;			/* of a member: where it is, or -1 */
+	int32		partitions;
+} Wait;
+
+/* is_free says whether a group has something to read in a partition that nobody is processing. */
 static bool
-is_ready(Oid table, int32 group_id, int32 partition)
+is_free(Oid table, int32 group_id, int32 partition)
 {
 	StreamOffset newest;
 
@@ -64,48 +77,90 @@ find_group(Oid table, const char *group_name, StreamGroup *group)
 	return true;
 }
 
-/* stream_wait_for_records: wait_for_records(stream, consumer_group, timeout). */
+/*
+ * member_is_ready says whether a member has something to poll, or should send a
+ * heartbeat: it is no member any more, or there is a new target.
+ */
+static bool
+member_is_ready(const Wait *wait, const StreamGroup *group)
+{
+	StreamMemberRow *row = stream_load_member(group->group_id, wait->partitions, wait->member_id);
+	StreamGroupEpochs epochs;
+
+	stream_load_epochs(group->group_id, &epochs);
+	if (row == NULL || row->member.member_epoch < epochs.target_epoch)
+		return true;
+	for (int p = -1; !group->paused && (p = stream_pset_next(&row->member.assigned, p)) >= 0;)
+	{
+		StreamOffset newest;
+		int64		position = wait->after[p];
+
+		if (stream_newest_offset(group->group_id, p, NULL, &newest) == STREAM_OFFSET_FOUND)
+			position = Max(position, newest.committed_offset);
+		if (position < stream_current_watermark(stream_info(wait->table), p))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_ready(const Wait *wait)
+{
+	StreamGroup group = {0};
+	bool		exists;
+
+	/* it may be paused, resumed or dropped meanwhile */
+	AcceptInvalidationMessages();
+	exists = find_group(wait->table, wait->group_name, &group);
+	if (exists && wait->member_id != NULL)
+		return member_is_ready(wait, &group);
+	for (int32 partition = 0; partition < wait->partitions && !group.paused; partition++)
+		if (exists ? is_free(wait->table, group.group_id, partition) : has_records(wait->table, partition))
+			return true;
+	return false;
+}
+
+/* stream_wait_for_records: wait_for_records(stream, consumer_group, timeout, member_id, after). */
 Datum
 stream_wait_for_records(PG_FUNCTION_ARGS)
 {
-	Oid			table;
+	Wait		wait;
 	StreamInfo *info;
+	MemoryContext context;
 	TimestampTz until;
-	char	   *group_name;
-	int32		partitions;
-	bool		ready = false;
+	bool		ready;
 
 	stream_need_argument(fcinfo, 0, "stream");
 	stream_need_argument(fcinfo, 1, "consumer_group");
 	stream_need_argument(fcinfo, 2, "timeout");
 	PreventCommandDuringRecovery("wait_for_records()");
-	table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
+	wait.table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
-	info = stream_info(table);
-	group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	partitions = info->partitions;
+	info = stream_info(wait.table);
+	wait.group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	wait.partitions = info->partitions;
+	wait.member_id = PG_ARGISNULL(3) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(3));
+	wait.after = stream_positions_argument(fcinfo, 4, "after", info);
+	context = AllocSetContextCreate(CurrentMemoryContext, "stream wait", ALLOCSET_SMALL_SIZES);
 
 	/* register first, look afterwards */
-	stream_waiter_register(table);
-	for (int32 partition = 0; partition < partitions; partition++)
+	stream_waiter_register(wait.table);
+	for (int32 partition = 0; partition < wait.partitions; partition++)
 		stream_waiter_add_partition(partition);
 	for (;;)
 	{
-		StreamGroup group = {0};
-		bool		exists;
+		MemoryContext save = MemoryContextSwitchTo(context);
 		long		left;
 
-		/* it may be paused, resumed or dropped meanwhile */
-		AcceptInvalidationMessages();
-		exists = find_group(table, group_name, &group);
-		for (int32 partition = 0; partition < partitions && !ready && !group.paused; partition++)
-			ready = exists ? is_ready(table, group.group_id, partition) : has_records(table, partition);
+		ready = is_ready(&wait);
+		MemoryContextSwitchTo(save);
+		MemoryContextReset(context);
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (ready || left <= 0)
 			break;
 		stream_waiter_sleep(left);
 	}
 	stream_waiter_unregister();
-	UnlockRelationOid(table, AccessShareLock);
+	UnlockRelationOid(wait.table, AccessShareLock);
 	PG_RETURN_BOOL(ready);
 }

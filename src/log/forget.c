@@ -14,6 +14,7 @@
 #include "log/forget.h"
 #include "log/reserve.h"
 #include "miscadmin.h"
+#include "sessions.h"
 #include "utils/memutils.h"
 
 /* State of a stream, or of a database, that goes when the transaction ends. */
@@ -62,13 +63,20 @@ stream_forget_is_pending(void)
 	return pending_forgets != NULL;
 }
 
+static void
+forget(const PendingForget *pending)
+{
+	stream_remove_partitions(pending->database, pending->table);
+	stream_sessions_remove(pending->database, pending->table);
+}
+
 /* stream_forget_end runs at the transaction's end, and does not throw. */
 void
 stream_forget_end(bool committed)
 {
 	for (PendingForget *pending = pending_forgets; pending != NULL; pending = pending->next)
 		if (pending->at_commit == committed)
-			stream_remove_partitions(pending->database, pending->table);
+			forget(pending);
 	pending_forgets = NULL;
 }
 
@@ -92,7 +100,7 @@ stream_forget_abort_sub(SubTransactionId subid)
 		if (pending->subid == subid)
 		{
 			if (!pending->at_commit)
-				stream_remove_partitions(pending->database, pending->table);
+				forget(pending);
 			*link = pending->next;
 		}
 		else

@@ -21,6 +21,7 @@
 #include "log/reserve.h"
 #include "log/segment.h"
 #include "miscadmin.h"
+#include "sessions.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
@@ -448,6 +449,8 @@ stream_memory_status(PG_FUNCTION_ARGS)
 			   stream_shmem_task_size(), "stream.max_projection_partitions");
 	memory_row(fcinfo, "databases", stream_count_managers(), stream_max_databases,
 			   stream_workers_size(), "stream.max_databases");
+	memory_row(fcinfo, "members", stream_sessions_used(), stream_max_members,
+			   stream_sessions_size(), "stream.max_members");
 	memory_row(fcinfo, "waiters", pg_atomic_read_u32(&stream_control->nwaiters), STREAM_MAX_PROCS,
 			   stream_shmem_process_size(), "max_connections");
 	return (Datum) 0;

@@ -56,6 +56,7 @@ sub calls
 					WHEN 'interval' THEN $$'1 s'::interval$$
 					WHEN 'timestamp with time zone' THEN 'now()'
 					WHEN 'stream.record_position' THEN $$'0:0'::stream.record_position$$
+					WHEN 'stream.record_position[]' THEN $$'{0:0}'::stream.record_position[]$$
 				END, ', ' ORDER BY i)
 			FROM unnest(p.proargtypes) WITH ORDINALITY u(t, i)) || ')'
 		FROM pg_proc p

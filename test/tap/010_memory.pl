@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node =
-  new_node('memory', conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'autovacuum = off' ]);
+  new_node('memory', conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'stream.max_members = 16', 'autovacuum = off' ]);
 
 sub sql
 {
@@ -34,8 +34,8 @@ sub publish_to
 	  "SELECT stream.publish('$stream', 'k', '{}'::jsonb, partition => p) FROM generate_series(0, $partitions - 1) p";
 }
 
-is( sql('SELECT area, used, capacity, bytes > 0, setting FROM stream.memory_status ORDER BY area LIMIT 2'),
-	"partitions|0|16|t|stream.max_partitions\npublishers|0|20|t|stream.max_publishers",
+is( sql('SELECT area, used, capacity, bytes > 0, setting FROM stream.memory_status WHERE area IN (\'members\', \'partitions\', \'publishers\') ORDER BY area'),
+	"members|0|16|t|stream.max_members\npartitions|0|16|t|stream.max_partitions\npublishers|0|20|t|stream.max_publishers",
 	'memory_status shows the sizes');
 
 #
@@ -161,6 +161,25 @@ $second->quit;
 is(used('publishers'), '0', 'all of it');
 sql(publish_to('b', 12));
 is(sql('SELECT sum(records_held_back) FROM stream.partition_status'), '0', 'nothing is held back at the end');
+
+#
+# Members of consumer groups: the group has an entry too.
+#
+sql(q{SELECT stream.create_consumer_group('b', 'g')});
+sql(q{SELECT count(stream.join_group('b', 'g', 'm' || i)) FROM generate_series(1, 15) i});
+is(used('members'), '16', 'members have an entry each');
+error_is(
+	$node, 'postgres',
+	q{SELECT stream.join_group('b', 'g', 'one more')},
+	'53400',
+	'a member too many',
+	message => qr/shared memory for members of consumer groups is full/,
+	hint => qr/Raise stream\.max_members/);
+sql(q{BEGIN; SELECT stream.leave_group('b', 'g', 'm1', 1); ROLLBACK});
+is(used('members'), '16', 'a rollback keeps an entry');
+sql(q{SELECT stream.leave_group('b', 'g', 'm1', 1)});
+is(used('members'), '15', 'space comes back when a member leaves');
+sql(q{SELECT stream.join_group('b', 'g', 'one more')});
 
 foreach my $stream ('b', 'd')
 {

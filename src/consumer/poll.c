@@ -1,0 +1,156 @@
+/*-------------------------------------------------------------------------
+ *
+ * poll.c
+ *		poll: the next records for a member of a consumer group.
+ *
+ * The client says behind which positions to go on, so a lost answer loses
+ * nothing: it asks again.  Where it says nothing, as for a partition that it was
+ * just given, it begins at the committed offset.  That one is read under the
+ * partition's lock: a commit of the owner before, made while it still was the
+ * owner, may be under way, and then the partition has to wait.
+ *
+ * Polling moves no offset, with one exception: where no record lies between the
+ * committed offset and the high watermark, or retention has removed what did,
+ * there is nothing that a client could process and commit, so it is passed over
+ * here, and lag returns to zero.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "args.h"
+#include "common/pg_prng.h"
+#include "consumer/commit.h"
+#include "consumer/coordinator.h"
+#include "consumer/fetch.h"
+#include "consumer/holds.h"
+#include "consumer/offsets.h"
+#include "log/read.h"
+#include "miscadmin.h"
+#include "sessions.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(stream_poll);
+PG_FUNCTION_INFO_V1(stream_poll_bytes);
+
+/* pass_over commits an offset when there is nothing to process below it. */
+static void
+pass_over(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64 committed,
+		  int64 offset, int64 skipped)
+{
+	StreamOffset newest;
+
+	if (!stream_try_lock_offset(fetch->group.group_id, partition))
+		return;
+	if (stream_newest_offset(fetch->group.group_id, partition, NULL, &newest) != STREAM_OFFSET_FOUND ||
+		newest.committed_offset != committed)
+	{
+		/* somebody has committed meanwhile */
+		stream_unlock_offset(fetch->group.group_id, partition);
+		return;
+	}
+	stream_hold_partition(fetch->table, partition, row->max_poll_interval);
+	stream_append_offset(fetch->group.group_id, partition, &newest, offset, skipped);
+}
+
+/* poll_partition returns what a partition has behind a position; after is -1: the committed one. */
+static void
+poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64 after)
+{
+	int32		group_id = fetch->group.group_id;
+	StreamOffset newest;
+	int64		position;
+	int64		end;
+	int64		records = fetch->records;
+	int64		skipped = 0;
+
+	if (after < 0 && !stream_try_lock_offset(group_id, partition))
+		return;
+	if (stream_newest_offset(group_id, partition, NULL, &newest) != STREAM_OFFSET_FOUND)
+		stream_report_missing_offset(fetch->table, NameStr(fetch->group.name), group_id, partition);
+	if (after < 0)
+		stream_unlock_offset(group_id, partition);
+
+	if (after > newest.committed_offset)
+	{
+		int64		watermark = stream_current_watermark(stream_info(fetch->table), partition);
+
+		if (after > watermark)
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("cannot poll after offset %lld of partition %d: it is beyond the high watermark, %lld",
+							(long long) after - 1, partition, (long long) watermark)));
+		position = after;
+	}
+	else
+		position = stream_fetch_start(fetch, partition, newest.committed_offset, &skipped);
+	end = stream_fetch_partition(fetch, partition, position);
+
+	if (position != newest.committed_offset + skipped)
+		return;					/* what lies before is not processed yet */
+	if (fetch->records > records)
+		end = position;
+	if (end > newest.committed_offset)
+		pass_over(fetch, row, partition, newest.committed_offset, end, skipped);
+}
+
+static Datum
+poll(FunctionCallInfo fcinfo, StreamValueType value_type)
+{
+	StreamFetch fetch = {0};
+	StreamMemberRow *row;
+	char	   *group_name = stream_text_argument(fcinfo, 1, "consumer_group");
+	char	   *member_id = stream_text_argument(fcinfo, 2, "member_id");
+	int32		client_epoch;
+	int32		partitions;
+	int32		first;
+	int64	   *after;
+	int64	   *processed;
+
+	stream_need_argument(fcinfo, 0, "stream");
+	stream_need_argument(fcinfo, 3, "member_epoch");
+	client_epoch = PG_GETARG_INT32(3);
+	PreventCommandIfReadOnly("poll()");
+	PreventCommandIfParallelMode("poll()");
+	PreventCommandDuringRecovery("poll()");
+	fetch.records_left = stream_limit_argument(fcinfo, 6, false, "max_records");
+	fetch.bytes_left = stream_limit_argument(fcinfo, 7, true, "max_bytes");
+	partitions = stream_fetch_begin(&fetch, fcinfo, group_name, value_type);
+	after = stream_positions_argument(fcinfo, 4, "after", stream_info(fetch.table));
+	processed = stream_positions_argument(fcinfo, 5, "commit", stream_info(fetch.table));
+
+	row = stream_load_member(fetch.group.group_id, partitions, member_id);
+	if (!stream_member_is_current(row, client_epoch))
+		stream_report_fenced(group_name, member_id, row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
+	stream_session_touch(fetch.table, fetch.group.group_id, member_id, true);
+	stream_commit_processed(fetch.table, &fetch.group, member_id, client_epoch, processed);
+	if (fetch.group.paused)
+		return (Datum) 0;
+
+	/* begin anywhere, so that no partition starves while others are busy */
+	first = pg_prng_uint32(&pg_global_prng_state) % (uint32) partitions;
+	for (int32 i = 0; i < partitions && fetch.records_left > 0; i++)
+	{
+		int32		partition = (first + i) % partitions;
+
+		CHECK_FOR_INTERRUPTS();
+		/* what the client does not know yet that it has must wait until it does */
+		if (stream_pset_has(&row->member.assigned, partition) && row->member.epochs[partition] <= client_epoch)
+			poll_partition(&fetch, row, partition, after[partition]);
+	}
+	return (Datum) 0;
+}
+
+/* stream_poll: poll(stream, consumer_group, member_id, member_epoch, after, commit, max_records, max_bytes). */
+Datum
+stream_poll(PG_FUNCTION_ARGS)
+{
+	return poll(fcinfo, STREAM_VALUE_JSONB);
+}
+
+Datum
+stream_poll_bytes(PG_FUNCTION_ARGS)
+{
+	return poll(fcinfo, STREAM_VALUE_BYTEA);
+}
