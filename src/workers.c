@@ -263,6 +263,8 @@ stream_workers_end(void)
 {
 	if (likely(!wake_database && !check_database && !wake_launcher && !holding))
 		return;
+	if (check_database || wake_database)
+		pg_atomic_fetch_add_u64(&stream_control->projection_changes, 1);
 	LWLockAcquire(&stream_workers->lock, LW_EXCLUSIVE);
 	if (check_database)
 	{

@@ -3,6 +3,8 @@
  * projections.c
  *		The table stream_internal.projections.
  *
+ * Whatever changes a row wakes the workers of the database when it commits.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,6 +22,7 @@
 #include "utils/fmgroids.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+#include "workers.h"
 
 #define PROJECTIONS_TABLE		"projections"
 #define PROJECTIONS_PKEY		"projections_pkey"
@@ -305,6 +308,7 @@ stream_insert_projection(StreamProjection *projection)
 	values[Anum_projections_paused - 1] = BoolGetDatum(projection->paused);
 	values[Anum_projections_created_at - 1] = TimestampTzGetDatum(projection->created_at);
 	stream_catalog_insert(PROJECTIONS_TABLE, Natts_projections, values, nulls);
+	stream_wake_workers();
 }
 
 /* set_column changes one column of a projection, for this transaction to see. */
@@ -316,6 +320,7 @@ set_column(int32 projection_id, int attnum, Datum value)
 	ScanKeyInit(&key, Anum_projections_projection_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(projection_id));
 	stream_catalog_update(PROJECTIONS_TABLE, PROJECTIONS_PKEY, 1, &key, attnum, value, false);
 	CommandCounterIncrement();
+	stream_wake_workers();
 }
 
 void
@@ -361,6 +366,7 @@ stream_delete_projection(int32 projection_id)
 	stream_catalog_delete(PROJECTIONS_TABLE, PROJECTIONS_PKEY, 1, &key);
 	stream_delete_offsets(projection_id);
 	stream_delete_projection_errors(projection_id);
+	stream_wake_workers();
 }
 
 /* stream_delete_projections removes all projections of a stream, and counts them. */

@@ -35,7 +35,6 @@
 #include "projection/statement.h"
 #include "projection/task.h"
 #include "storage/latch.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -82,8 +81,6 @@ static void
 initialize(void)
 {
 	step_context = AllocSetContextCreate(TopMemoryContext, "stream applier step", ALLOCSET_DEFAULT_SIZES);
-	/* an offset and its effects are lost together, and the log is durable */
-	SetConfigOption("synchronous_commit", "off", PGC_USERSET, PGC_S_OVERRIDE);
 	known_context = AllocSetContextCreate(TopMemoryContext, "stream applier", ALLOCSET_DEFAULT_SIZES);
 }
 
@@ -359,6 +356,8 @@ apply_task(KnownProjection *projection, int32 partition, StreamTask *state)
 	apply.max_records = batch_limit(projection, state);
 	apply.failing = state->failing;
 
+	pgstat_report_activity(STATE_RUNNING, psprintf("applying projection %s, partition %d",
+												   NameStr(projection->name), partition));
 	INSTR_TIME_SET_CURRENT(start);
 	error = attempt(&apply, &end);
 	INSTR_TIME_SET_CURRENT(duration);
@@ -430,7 +429,7 @@ stream_applier_step(void)
 
 /*
  * stream_applier_wait sleeps, outside any transaction, until there may be
- * something to do, or a signal has come.
+ * something to do, or a signal has come, which the caller handles.
  */
 void
 stream_applier_wait(void)
@@ -461,5 +460,4 @@ stream_applier_wait(void)
 	}
 	stream_waiter_unregister();
 	MemoryContextSwitchTo(TopMemoryContext);
-	CHECK_FOR_INTERRUPTS();
 }
