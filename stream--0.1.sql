@@ -679,14 +679,14 @@ COMMENT ON COLUMN stream.segment_status.offset_ranges IS 'one element for each p
 
 CREATE FUNCTION stream_internal.consumer_lag(OUT consumer_group name, OUT stream name, OUT "partition" int,
 	OUT committed_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unread_at timestamptz,
-	OUT lag_seconds double precision, OUT committed_at timestamptz, OUT records_skipped bigint, OUT group_id int)
+	OUT lag_seconds double precision, OUT committed_at timestamptz, OUT records_skipped bigint, OUT rollbacks bigint, OUT group_id int)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consumer_lag';
 COMMENT ON FUNCTION stream_internal.consumer_lag() IS 'behind the view stream.consumer_lag';
 CREATE VIEW stream.consumer_lag AS
 	SELECT c.consumer_group, c.stream, c."partition", c.committed_offset, c.high_watermark, c.lag, c.oldest_unread_at,
 		c.lag_seconds, l.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name,
-		c.committed_at, c.records_skipped
+		c.committed_at, c.rollbacks, c.records_skipped
 	FROM stream_internal.consumer_lag() c
 		LEFT JOIN pg_catalog.pg_lock_status() l ON l.locktype = 'advisory' AND l.objsubid = 83 AND l.granted
 			AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
@@ -698,6 +698,8 @@ COMMENT ON COLUMN stream.consumer_lag.lag IS 'offsets from there to the high wat
 COMMENT ON COLUMN stream.consumer_lag.oldest_unread_at IS 'when the oldest unread record was published, also one held back by an open publisher; null: none';
 COMMENT ON COLUMN stream.consumer_lag.lag_seconds IS 'its age; zero when there is none';
 COMMENT ON COLUMN stream.consumer_lag.pid IS 'session that is processing the partition';
+COMMENT ON COLUMN stream.consumer_lag.rollbacks IS
+	'transactions and savepoints rolled back since then that had taken records of the partition; counted since the server''s start';
 COMMENT ON COLUMN stream.consumer_lag.records_skipped IS 'offsets passed over because retention had removed them';
 
 CREATE FUNCTION stream_internal.visible_streams(OUT stream_id int, OUT stream name)

@@ -16,7 +16,7 @@ SELECT used - :partitions AS partitions FROM stream.memory_status WHERE area = '
 
 BEGIN;
 SELECT stream.publish('s', NULL, '1', "partition" => 0), stream.publish('s', NULL, '1', "partition" => 2), stream.publish('s', NULL, '1', "partition" => 2);
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 SELECT pid = pg_backend_pid() AS mine, "user" = current_user AS me, application_name = current_setting('application_name') AS application,
 	stream, "partition", first_offset, age BETWEEN '0' AND '1 minute' AS has_age
 FROM stream.open_publishers ORDER BY stream, "partition";
@@ -30,9 +30,9 @@ SELECT stream.publish('s', NULL, '1', "partition" => 3);
 SELECT stream, "partition", first_offset FROM stream.open_publishers ORDER BY 2;
 ROLLBACK TO a;
 SELECT stream, "partition", first_offset FROM stream.open_publishers ORDER BY 2;
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 COMMIT;
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 SELECT count(*) FROM stream.open_publishers;
 
 -- Nothing leaks in many transactions, whatever their ends.
@@ -50,7 +50,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 SELECT sum(held_back), sum(log_end) - 5 AS issued, sum(records) - 3 AS kept FROM offsets('s');
 
 -- A dropped stream's state goes at the commit, that of one never committed at the rollback.
@@ -74,7 +74,7 @@ SAVEPOINT b;
 SELECT count(stream.publish('s', NULL, '1')) FROM generate_series(1, 4);
 RELEASE b;
 ROLLBACK TO a;
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 COMMIT;
 -- created and dropped by one transaction that commits
 BEGIN;
@@ -82,7 +82,7 @@ SELECT stream.create_stream('s', 4);
 SELECT count(stream.publish('s', NULL, '1')) FROM generate_series(1, 4);
 SELECT stream.drop_stream('s');
 COMMIT;
-SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area NOT IN ('databases', 'projections') ORDER BY area;
+SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 
 -- Settings.
 SELECT name, setting, unit, context, vartype, min_val, short_desc <> '' AS has_description FROM pg_settings

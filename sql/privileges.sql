@@ -100,7 +100,7 @@ CREATE VIEW shown AS SELECT current_user,
 	(SELECT array_agg(DISTINCT stream) FROM stream.segment_status) AS segment_status,
 	(SELECT array_agg(DISTINCT stream) FROM stream.open_publishers) AS open_publishers,
 	(SELECT count(*) FROM stream.progress) AS progress,
-	(SELECT count(*) FROM stream.memory_status) AS memory_status;
+	(SELECT count(*) > 0 FROM stream.memory_status) AS memory_status;
 GRANT SELECT ON shown TO PUBLIC;
 SELECT * FROM shown;
 SET ROLE regress_stream_nobody;

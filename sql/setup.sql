@@ -67,4 +67,4 @@ SELECT count(*) FROM stream.partition_status;
 SELECT count(*) FROM stream.segment_status;
 SELECT count(*) FROM stream.open_publishers;
 SELECT count(*) FROM stream.progress;
-SELECT area FROM stream.memory_status ORDER BY area;
+SELECT string_agg(area, ', ' ORDER BY area) AS areas FROM stream.memory_status;

@@ -17,6 +17,7 @@ bool		stream_background_workers = true;
 int			stream_batch_records = 100000;
 int			stream_max_appliers = 2;
 int			stream_max_databases = 64;
+int			stream_max_group_partitions = 8192;
 int			stream_max_members = 1024;
 int			stream_max_partitions = 8192;
 int			stream_max_projection_partitions = 8192;
@@ -72,6 +73,14 @@ stream_define_settings(void)
 							NULL,
 							&stream_max_databases,
 							64, 1, 65536,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.max_group_partitions",
+							"Number of pairs of consumer group or projection and partition, over all databases, of which statistics are kept.",
+							"Each group and projection counts as one more.",
+							&stream_max_group_partitions,
+							8192, 16, 1048576,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 

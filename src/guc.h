@@ -10,6 +10,7 @@
 
 /* Read at server start; they size shared memory. */
 extern int	stream_max_databases;	/* databases that can have a manager */
+extern int	stream_max_group_partitions;	/* meters */
 extern int	stream_max_members;	/* members and groups of members that are heard of */
 extern int	stream_max_partitions;	/* partitions that have state */
 extern int	stream_max_projection_partitions;	/* pairs of projection and partition */

@@ -19,12 +19,15 @@
 #define STREAM_TRANCHE_CONTROL		"StreamControl"
 #define STREAM_TRANCHE_PARTITION	"StreamPartition"
 #define STREAM_TRANCHE_WORKERS		"StreamWorkers"
+#define STREAM_TRANCHE_METER		"StreamMeter"
 
 StreamControl *stream_control = NULL;
 HTAB	   *stream_partition_hash = NULL;
 HTAB	   *stream_task_hash = NULL;
 StreamWaiter *stream_waiters = NULL;
 StreamProgress *stream_progress = NULL;
+HTAB	   *stream_meter_hash = NULL;
+StreamConsumerSlot *stream_consumer_slots = NULL;
 
 static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
@@ -47,11 +50,18 @@ stream_shmem_task_size(void)
 	return hash_estimate_size(stream_max_projection_partitions, sizeof(StreamTask));
 }
 
-/* Waiters and progress: one slot of each for each process. */
+Size
+stream_shmem_meter_size(void)
+{
+	return hash_estimate_size(stream_max_group_partitions, sizeof(StreamMeter));
+}
+
+/* Waiters, progress and workers: one slot of each for each process. */
 Size
 stream_shmem_process_size(void)
 {
-	return mul_size(STREAM_MAX_PROCS, add_size(sizeof(StreamWaiter), sizeof(StreamProgress)));
+	return mul_size(STREAM_MAX_PROCS,
+					sizeof(StreamWaiter) + sizeof(StreamProgress) + sizeof(StreamConsumerSlot));
 }
 
 static void
@@ -65,6 +75,7 @@ shmem_request(void)
 	size = add_size(size, MAXALIGN(sizeof(StreamControl)));
 	size = add_size(size, stream_shmem_partition_size());
 	size = add_size(size, MAXALIGN(stream_shmem_publisher_size()));
+	size = add_size(size, stream_shmem_meter_size());
 	size = add_size(size, stream_shmem_process_size());
 	size = add_size(size, stream_shmem_task_size());
 	size = add_size(size, MAXALIGN(stream_workers_size()));
@@ -75,6 +86,7 @@ shmem_request(void)
 	RequestNamedLWLockTranche(STREAM_TRANCHE_CONTROL, 1);
 	RequestNamedLWLockTranche(STREAM_TRANCHE_PARTITION, 1);
 	RequestNamedLWLockTranche(STREAM_TRANCHE_WORKERS, 1);
+	RequestNamedLWLockTranche(STREAM_TRANCHE_METER, 1);
 }
 
 /*
@@ -104,6 +116,7 @@ shmem_startup(void)
 	{
 		memset(stream_control, 0, sizeof(StreamControl));
 		LWLockInitialize(&stream_control->lock, tranche_id(STREAM_TRANCHE_CONTROL));
+		LWLockInitialize(&stream_control->meter_lock, tranche_id(STREAM_TRANCHE_METER));
 		SpinLockInit(&stream_control->publisher_mutex);
 		dlist_init(&stream_control->free_publishers);
 		pg_atomic_init_u32(&stream_control->nwaiters, 0);
@@ -138,6 +151,14 @@ shmem_startup(void)
 	}
 
 	stream_workers_shmem_startup(tranche_id(STREAM_TRANCHE_WORKERS));
+	stream_consumer_slots = ShmemInitStruct("stream consumers",
+										  mul_size(STREAM_MAX_PROCS, sizeof(StreamConsumerSlot)), &found);
+	if (!found)
+	{
+		memset(stream_consumer_slots, 0, STREAM_MAX_PROCS * sizeof(StreamConsumerSlot));
+		for (int i = 0; i < STREAM_MAX_PROCS; i++)
+			SpinLockInit(&stream_consumer_slots[i].mutex);
+	}
 
 	memset(&info, 0, sizeof(info));
 	info.keysize = sizeof(StreamPartitionKey);
@@ -153,6 +174,13 @@ shmem_startup(void)
 									 stream_max_projection_partitions, stream_max_projection_partitions,
 									 &info, HASH_ELEM | HASH_BLOBS);
 	stream_sessions_startup(tranche_id(STREAM_TRANCHE_CONTROL));
+
+	memset(&info, 0, sizeof(info));
+	info.keysize = sizeof(StreamMeterKey);
+	info.entrysize = sizeof(StreamMeter);
+	stream_meter_hash = ShmemInitHash("stream meters",
+									  stream_max_group_partitions, stream_max_group_partitions,
+									  &info, HASH_ELEM | HASH_BLOBS);
 
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -11,10 +11,11 @@
  *	1.	heavyweight locks: relations, and the stream's roll lock
  *	2.	StreamControl.lock
  *	3.	StreamPartition.lock, never two of them; that of sessions.c
- *	4.	StreamControl.task_lock
+ *	4.	StreamControl.task_lock, StreamControl.meter_lock; never both
  *	5.	StreamWorkers.lock, in workers.h; nothing of 2 to 4 is held then
- *	6.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex:
- *		spinlocks, held for a few instructions
+ *	6.	StreamControl.publisher_mutex, StreamWaiter.mutex, StreamProgress.mutex,
+ *		StreamMeter.mutex, StreamConsumerSlot.mutex: spinlocks, held for a few
+ *		instructions
  *
  *-------------------------------------------------------------------------
  */
@@ -153,6 +154,45 @@ typedef struct StreamTask
 								 * together; 0: none */
 } StreamTask;
 
+#define STREAM_WHOLE_GROUP		(-1)	/* a meter's partition, for the group itself */
+
+typedef struct StreamMeterKey
+{
+	Oid			database;
+	int32		group_id;		/* of a consumer group or projection */
+	int32		partition;
+} StreamMeterKey;
+
+/* What a group has done lately in a partition. */
+typedef struct StreamMeter
+{
+	StreamMeterKey key;			/* hash key, constant */
+	Oid			table;			/* the stream's, constant */
+	slock_t		mutex;			/* protects all below */
+	uint32		rollbacks;		/* since the last commit that advanced the offset */
+	TimestampTz last_call;		/* 0: none yet; of the whole group's meter only */
+	double		full_records;	/* of full batches, decayed; 0: none yet */
+	double		full_busy_us;	/* the time they took, decayed likewise */
+	TimestampTz measured_at;	/* when the last full batch ended; 0: none yet */
+} StreamMeter;
+
+#define STREAM_CONSUMER_GROUPS	4	/* that a session can work for at a time, to be counted */
+
+typedef struct StreamConsumerGroup
+{
+	Oid			database;
+	int32		group_id;		/* 0: none */
+	TimestampTz last_call;
+	bool		holds;			/* it has records of the group in an open transaction */
+} StreamConsumerGroup;
+
+/* The groups that a session works for, one slot for each process number. */
+typedef struct StreamConsumerSlot
+{
+	slock_t		mutex;			/* protects all below */
+	StreamConsumerGroup groups[STREAM_CONSUMER_GROUPS];
+} StreamConsumerSlot;
+
 typedef struct StreamControl
 {
 	LWLock		lock;			/* protects the hash of partitions, npartitions */
@@ -167,6 +207,9 @@ typedef struct StreamControl
 	uint32		task_removals;	/* pointers to tasks found before are void */
 	pg_atomic_uint64 projection_changes;	/* grows when projections of any
 											 * database may have changed */
+	LWLock		meter_lock;		/* protects the hash of meters, the next two */
+	int32		nmeters;
+	int32		meters_refused; /* times there was none left, since server start */
 } StreamControl;
 
 extern StreamControl *stream_control;
@@ -174,11 +217,14 @@ extern HTAB *stream_partition_hash;
 extern HTAB *stream_task_hash;
 extern StreamWaiter *stream_waiters;
 extern StreamProgress *stream_progress;
+extern HTAB *stream_meter_hash;
+extern StreamConsumerSlot *stream_consumer_slots;
 
 extern void stream_shmem_init(void);
 extern void stream_require_shmem(void);
 extern Size stream_shmem_partition_size(void);
 extern Size stream_shmem_publisher_size(void);
+extern Size stream_shmem_meter_size(void);
 extern Size stream_shmem_process_size(void);
 extern Size stream_shmem_task_size(void);
 extern void stream_init_partition_lock(StreamPartition *partition);

@@ -58,7 +58,7 @@ xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_COMMIT:
 			stream_end_publishers(true);
-			stream_holds_end();
+			stream_holds_end(true);
 			stream_sessions_end(true);
 			stream_forget_end(true);
 			stream_workers_end();
@@ -69,7 +69,7 @@ xact_callback(XactEvent event, void *arg)
 			stream_waiter_unregister();
 			stream_progress_end();
 			stream_end_publishers(false);
-			stream_holds_end();
+			stream_holds_end(false);
 			stream_sessions_end(false);
 			stream_forget_end(false);
 			stream_workers_end();
@@ -78,8 +78,9 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			/* nothing was published, or all of it rolled back */
 			stream_end_publishers(false);
-			stream_holds_end();
+			stream_holds_end(true);
 			stream_sessions_end(false);
+			stream_forget_end(true);
 			stream_workers_end();
 			break;
 

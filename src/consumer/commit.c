@@ -154,7 +154,7 @@ commit_partition(Oid table, const StreamGroup *group, const char *member_id, int
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("cannot commit offset %lld of partition %d: it is beyond the high watermark, %lld",
 						(long long) offset, partition, (long long) watermark)));
-	stream_hold_partition(table, partition, row->max_poll_interval);
+	stream_hold_partition(table, group->group_id, partition, row->max_poll_interval, 0);
 	stream_append_offset(group->group_id, partition, &newest, offset, 0);
 }
 

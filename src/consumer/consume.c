@@ -164,6 +164,7 @@ consume_partition(Consume *call, int32 partition)
 	StreamFetch *fetch = &call->fetch;
 	StreamOffset newest;
 	StreamOffsetFound found;
+	int64		returned = fetch->records;
 	int64		position;
 	int64		skipped;
 
@@ -183,7 +184,8 @@ consume_partition(Consume *call, int32 partition)
 	position = stream_fetch_partition(fetch, partition, position);
 	if (position > newest.committed_offset)
 	{
-		stream_hold_partition(fetch->table, partition, fetch->group.max_poll_interval);
+		stream_hold_partition(fetch->table, fetch->group.group_id, partition, fetch->group.max_poll_interval,
+							  fetch->records - returned);
 		stream_append_offset(fetch->group.group_id, partition, &newest, position, skipped);
 	}
 	else
@@ -211,6 +213,7 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 				 errmsg("consume in a SELECT of its own would commit before the client has the records"),
 				 errhint("Open a transaction block, or write the records in the same statement; with autocommit => true each record is delivered at most once.")));
 
+	stream_holds_begin_batch();
 	call.group_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	partitions = stream_fetch_begin(fetch, fcinfo, call.group_name, value_type);
 	if (fetch->group.paused)
@@ -223,6 +226,7 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 		CHECK_FOR_INTERRUPTS();
 		consume_partition(&call, (first + i) % partitions);
 	}
+	stream_holds_end_batch(fetch->more);
 	return (Datum) 0;
 }
 

@@ -12,6 +12,7 @@
 #include "consumer/groups.h"
 #include "funcapi.h"
 #include "log/read.h"
+#include "meter.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
@@ -35,6 +36,7 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
 	fetch->group = *stream_group_or_create(fetch->table, group_name);
 	fetch->changes = stream_info(fetch->table)->changes;
+	stream_meter_call(fetch->table, fetch->group.group_id);
 	fetch->own = GetActiveSnapshot();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -106,6 +108,7 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 		if (bytes > fetch->bytes_left && fetch->records > 0)
 		{
 			fetch->records_left = 0;
+			fetch->more = true;
 			break;
 		}
 		stream_record_datums(&fetch->copies, partition, &record, STREAM_WANT_ALL, values, nulls);
@@ -118,6 +121,8 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 	/* without a watermark, nothing says what was issued */
 	if (reader.finished && !reader.unseen && reader.limit != PG_INT64_MAX)
 		position = Max(position, reader.limit);
+	else if (fetch->records_left == 0 && position < reader.limit)
+		fetch->more = true;
 	stream_reader_end(&reader);
 	return position;
 }

@@ -24,6 +24,7 @@ typedef struct StreamFetch
 	int64		records_left;	/* limits of the call; PG_INT64_MAX: none */
 	int64		bytes_left;
 	int64		records;		/* returned so far */
+	bool		more;			/* a limit was reached, and more is left there */
 	StreamRecordDatums copies;
 } StreamFetch;
 

@@ -21,6 +21,7 @@
 #include "consumer/target.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "log/forget.h"
 #include "log/reserve.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -73,6 +74,7 @@ create_group(Oid table, const char *name, const StreamOffsetTarget *start,
 {
 	int32		group_id = stream_insert_group(stream_info(table)->stream_id, name, out_of_range, max_poll_interval);
 
+	stream_forget_group(group_id, false);
 	stream_start_offsets(table, group_id, start);
 	stream_invalidate(table);
 }
@@ -171,6 +173,7 @@ stream_drop_consumer_group(PG_FUNCTION_ARGS)
 		stream_lock_offset(group.group_id, partition);
 	stream_remove_members(table, &group, false);
 	stream_delete_group(group.group_id);
+	stream_forget_group(group.group_id, true);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }

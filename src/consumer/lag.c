@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "log/read.h"
 #include "log/reserve.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -88,8 +89,9 @@ lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int
 	StreamOffset offset;
 	TimestampTz oldest;
 	int64		lag;
-	Datum		values[11];
-	bool		nulls[11] = {false};
+	StreamMeter meter;
+	Datum		values[12];
+	bool		nulls[12] = {false};
 
 	if (stream_newest_offset(group_id, partition, NULL, &offset) != STREAM_OFFSET_FOUND)
 		return;
@@ -109,7 +111,8 @@ lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int
 							   (double) Max(GetCurrentTimestamp() - oldest, 0) / USECS_PER_SEC);
 	values[8] = TimestampTzGetDatum(offset.committed_at);
 	values[9] = Int64GetDatum(offset.records_skipped);
-	values[10] = Int32GetDatum(group_id);
+	values[10] = Int64GetDatum(stream_meter_read(group_id, partition, &meter) ? meter.rollbacks : 0);
+	values[11] = Int32GetDatum(group_id);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

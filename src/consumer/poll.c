@@ -50,7 +50,7 @@ pass_over(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64
 		stream_unlock_offset(fetch->group.group_id, partition);
 		return;
 	}
-	stream_hold_partition(fetch->table, partition, row->max_poll_interval);
+	stream_hold_partition(fetch->table, fetch->group.group_id, partition, row->max_poll_interval, 0);
 	stream_append_offset(fetch->group.group_id, partition, &newest, offset, skipped);
 }
 

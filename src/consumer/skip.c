@@ -100,7 +100,7 @@ stream_skip_record(PG_FUNCTION_ARGS)
 	stream_record_datums(&fetch.copies, position->partition, &record, STREAM_WANT_ALL, values, nulls);
 	stream_reader_end(&reader);
 
-	stream_hold_partition(fetch.table, position->partition, fetch.group.max_poll_interval);
+	stream_hold_partition(fetch.table, fetch.group.group_id, position->partition, fetch.group.max_poll_interval, 0);
 	stream_append_offset(fetch.group.group_id, position->partition, &newest, position->offset + 1, skipped);
 	(void) stream_insert_dead_letter(fetch.group.group_id, value_type, values, nulls, reason, NULL);
 	PG_RETURN_VOID();

@@ -16,6 +16,7 @@
 #include "guc.h"
 #include "log/read.h"
 #include "log/wait.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -112,6 +113,8 @@ is_ready(const Wait *wait)
 	/* it may be paused, resumed or dropped meanwhile */
 	AcceptInvalidationMessages();
 	exists = find_group(wait->table, wait->group_name, &group);
+	if (exists)
+		stream_meter_call(wait->table, group.group_id);
 	if (exists && wait->member_id != NULL)
 		return member_is_ready(wait, &group);
 	for (int32 partition = 0; partition < wait->partitions && !group.paused; partition++)

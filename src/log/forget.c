@@ -3,8 +3,9 @@
  * forget.c
  *		Shared state that goes when the running transaction ends.
  *
- * A stream that is dropped takes the state of its partitions with it when that
- * commits; one that is created, when that aborts.
+ * A stream that is dropped takes the state of its partitions, and the meters of
+ * its groups, with it when that commits; one that is created, when that aborts.
+ * Likewise a group or projection with its meters.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +14,7 @@
 #include "access/xact.h"
 #include "log/forget.h"
 #include "log/reserve.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "sessions.h"
 #include "utils/memutils.h"
@@ -25,13 +27,14 @@ typedef struct PendingForget
 	bool		at_commit;		/* else at abort */
 	Oid			database;
 	Oid			table;			/* invalid: all of the database's */
+	int32		group_id;		/* zero: not only a group's or projection's */
 } PendingForget;
 
 /* In TopTransactionContext. */
 static PendingForget *pending_forgets = NULL;
 
 static void
-add_pending(Oid database, Oid table, bool at_commit)
+add_pending(Oid database, Oid table, int32 group_id, bool at_commit)
 {
 	PendingForget *pending = MemoryContextAlloc(TopTransactionContext, sizeof(PendingForget));
 
@@ -39,6 +42,7 @@ add_pending(Oid database, Oid table, bool at_commit)
 	pending->at_commit = at_commit;
 	pending->database = database;
 	pending->table = table;
+	pending->group_id = group_id;
 	pending->next = pending_forgets;
 	pending_forgets = pending;
 }
@@ -47,25 +51,39 @@ add_pending(Oid database, Oid table, bool at_commit)
 void
 stream_forget_if_aborted(Oid table)
 {
-	add_pending(MyDatabaseId, table, false);
+	add_pending(MyDatabaseId, table, 0, false);
 }
 
 /* stream_forget_if_committed is for what this transaction drops. */
 void
 stream_forget_if_committed(Oid database, Oid table)
 {
-	add_pending(database, table, true);
+	add_pending(database, table, 0, true);
 }
 
+/* stream_forget_group is for a group or projection that this transaction creates or drops. */
+void
+stream_forget_group(int32 group_id, bool at_commit)
+{
+	add_pending(MyDatabaseId, InvalidOid, group_id, at_commit);
+}
+
+/* stream_forget_is_pending says whether a stream, or database, is created or dropped. */
 bool
 stream_forget_is_pending(void)
 {
-	return pending_forgets != NULL;
+	for (PendingForget *pending = pending_forgets; pending != NULL; pending = pending->next)
+		if (pending->group_id == 0)
+			return true;
+	return false;
 }
 
 static void
 forget(const PendingForget *pending)
 {
+	stream_remove_meters(pending->database, pending->table, pending->group_id);
+	if (pending->group_id != 0)
+		return;
 	stream_remove_partitions(pending->database, pending->table);
 	stream_sessions_remove(pending->database, pending->table);
 }

@@ -10,6 +10,7 @@
 
 extern void stream_forget_if_aborted(Oid table);
 extern void stream_forget_if_committed(Oid database, Oid table);
+extern void stream_forget_group(int32 group_id, bool at_commit);
 
 /* for xact.c */
 extern bool stream_forget_is_pending(void);

@@ -20,6 +20,7 @@
 #include "guc.h"
 #include "log/reserve.h"
 #include "log/segment.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "sessions.h"
 #include "storage/bufmgr.h"
@@ -451,6 +452,8 @@ stream_memory_status(PG_FUNCTION_ARGS)
 			   stream_workers_size(), "stream.max_databases");
 	memory_row(fcinfo, "members", stream_sessions_used(), stream_max_members,
 			   stream_sessions_size(), "stream.max_members");
+	memory_row(fcinfo, "group partitions", stream_meters_in_use(NULL), stream_max_group_partitions,
+			   stream_shmem_meter_size(), "stream.max_group_partitions");
 	memory_row(fcinfo, "waiters", pg_atomic_read_u32(&stream_control->nwaiters), STREAM_MAX_PROCS,
 			   stream_shmem_process_size(), "max_connections");
 	return (Datum) 0;
