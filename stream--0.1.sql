@@ -566,6 +566,46 @@ CREATE FUNCTION stream.create_projection(projection text, stream text, target re
 COMMENT ON FUNCTION stream.create_projection(text, text, regclass, text, jsonb, text, text, text, int, int) IS
 	'creates a projection: a table kept up to date from a stream by a query over batch and a merge for each column, or a statement over batch; needs SELECT, and ownership of the target';
 
+CREATE FUNCTION stream.alter_projection(projection text, on_error text = NULL, workers int = NULL,
+	batch_records int = NULL, owner text = NULL)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_alter_projection';
+COMMENT ON FUNCTION stream.alter_projection(text, text, int, int, text) IS
+	'changes a projection; null keeps a value; batch_records 0: chosen as it goes; needs ownership of the projection';
+
+CREATE FUNCTION stream.drop_projection(projection text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_drop_projection';
+COMMENT ON FUNCTION stream.drop_projection(text) IS
+	'drops a projection with its offsets and dead letters, after waiting for batches being applied; its target stays; needs ownership of the projection';
+
+CREATE FUNCTION stream.pause_projection(projection text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_pause_projection';
+COMMENT ON FUNCTION stream.pause_projection(text) IS 'lets no further batch be applied until the projection is resumed; needs ownership of the projection';
+
+CREATE FUNCTION stream.resume_projection(projection text)
+	RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_resume_projection';
+COMMENT ON FUNCTION stream.resume_projection(text) IS 'ends a pause; needs ownership of the projection';
+
+CREATE FUNCTION stream_internal.projection_definition(OUT projection name, OUT stream name, OUT target text, OUT key text[],
+	OUT query text, OUT merge jsonb, OUT statement text, OUT apply_sql text, OUT replay_safe boolean, OUT on_error text,
+	OUT workers int, OUT batch_records int, OUT paused boolean, OUT owner name, OUT search_path text, OUT created_at timestamptz)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_projection_definition';
+COMMENT ON FUNCTION stream_internal.projection_definition() IS 'behind the view stream.projection_definition';
+CREATE VIEW stream.projection_definition AS SELECT * FROM stream_internal.projection_definition();
+COMMENT ON VIEW stream.projection_definition IS 'one row for each projection: what it does, with the SQL that is run';
+COMMENT ON COLUMN stream.projection_definition.target IS 'the table that it keeps, as it was named at creation; null: none given';
+COMMENT ON COLUMN stream.projection_definition.key IS 'the columns of the target that tell rows apart; null for a statement';
+COMMENT ON COLUMN stream.projection_definition.apply_sql IS 'the statement that is run for each batch of records';
+COMMENT ON COLUMN stream.projection_definition.replay_safe IS
+	'records applied again, in whatever order, change nothing, as far as query and merges tell; false: exact by the offset only';
+COMMENT ON COLUMN stream.projection_definition.batch_records IS 'records a batch at most; null: chosen as it goes';
+COMMENT ON COLUMN stream.projection_definition.owner IS 'the role that it runs as';
+COMMENT ON COLUMN stream.projection_definition.search_path IS 'under which the SQL is parsed';
+
 CREATE FUNCTION stream.wait_for(projection text, positions stream.record_position[] = NULL, timeout interval = '5 s') RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for';
 COMMENT ON FUNCTION stream.wait_for(text, stream.record_position[], interval) IS
@@ -627,6 +667,67 @@ CREATE FUNCTION stream.leave_group(stream text, consumer_group text, member_id t
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_leave_group';
 COMMENT ON FUNCTION stream.leave_group(text, text, text, int, stream.record_position[], boolean) IS
 	'ends a membership, after committing what was processed; temporarily: a static member''s place is kept for its session timeout; needs SELECT';
+
+--
+-- What merges are made of, beside what PostgreSQL has.
+--
+
+CREATE FUNCTION stream_internal.larger(anyelement, anyelement) RETURNS anyelement
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_larger';
+COMMENT ON FUNCTION stream_internal.larger(anyelement, anyelement) IS 'aggregate transition function';
+CREATE FUNCTION stream_internal.smaller(anyelement, anyelement) RETURNS anyelement
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_smaller';
+COMMENT ON FUNCTION stream_internal.smaller(anyelement, anyelement) IS 'aggregate transition function';
+CREATE AGGREGATE stream.max_of(anyelement) (
+	SFUNC = stream_internal.larger, STYPE = anyelement, COMBINEFUNC = stream_internal.larger, PARALLEL = SAFE);
+COMMENT ON AGGREGATE stream.max_of(anyelement) IS 'max for all types that have a btree ordering';
+CREATE AGGREGATE stream.min_of(anyelement) (
+	SFUNC = stream_internal.smaller, STYPE = anyelement, COMBINEFUNC = stream_internal.smaller, PARALLEL = SAFE);
+COMMENT ON AGGREGATE stream.min_of(anyelement) IS 'min for all types that have a btree ordering';
+
+CREATE FUNCTION stream_internal.latest_step(internal, anyelement, VARIADIC "any") RETURNS internal
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_latest_step';
+COMMENT ON FUNCTION stream_internal.latest_step(internal, anyelement, VARIADIC "any") IS 'aggregate transition function';
+CREATE FUNCTION stream_internal.earliest_step(internal, anyelement, VARIADIC "any") RETURNS internal
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_earliest_step';
+COMMENT ON FUNCTION stream_internal.earliest_step(internal, anyelement, VARIADIC "any") IS 'aggregate transition function';
+CREATE FUNCTION stream_internal.rank_final(internal, anyelement, VARIADIC "any") RETURNS anyelement
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_rank_final';
+COMMENT ON FUNCTION stream_internal.rank_final(internal, anyelement, VARIADIC "any") IS 'aggregate final function';
+CREATE AGGREGATE stream.latest(value anyelement, VARIADIC "by" "any") (
+	SFUNC = stream_internal.latest_step, STYPE = internal,
+	FINALFUNC = stream_internal.rank_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
+COMMENT ON AGGREGATE stream.latest(anyelement, VARIADIC "any") IS
+	'the value, which may be null, of the row with the greatest by; ties are broken by what else is given, and by the value: the greatest, null least';
+CREATE AGGREGATE stream.earliest(value anyelement, VARIADIC "by" "any") (
+	SFUNC = stream_internal.earliest_step, STYPE = internal,
+	FINALFUNC = stream_internal.rank_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
+COMMENT ON AGGREGATE stream.earliest(anyelement, VARIADIC "any") IS
+	'the value, which may be null, of the row with the least by; ties are broken by what else is given, and by the value: the greatest, null least';
+
+CREATE FUNCTION stream.is_later(VARIADIC "any") RETURNS boolean
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_is_later';
+COMMENT ON FUNCTION stream.is_later(VARIADIC "any") IS
+	'whether the aggregate latest prefers the row in the first half of the arguments, (by, ties …), to that in the second';
+CREATE FUNCTION stream.is_earlier(VARIADIC "any") RETURNS boolean
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_is_earlier';
+COMMENT ON FUNCTION stream.is_earlier(VARIADIC "any") IS
+	'whether the aggregate earliest prefers the row in the first half of the arguments, (by, ties …), to that in the second';
+
+CREATE FUNCTION stream.array_union(anyarray, anyarray) RETURNS anyarray
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_array_union';
+COMMENT ON FUNCTION stream.array_union(anyarray, anyarray) IS
+	'the elements of both, sorted, each once, without nulls; a null array does not count';
+CREATE FUNCTION stream_internal.array_union_step(internal, anyarray) RETURNS internal
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_array_union_step';
+COMMENT ON FUNCTION stream_internal.array_union_step(internal, anyarray) IS 'aggregate transition function';
+CREATE FUNCTION stream_internal.array_union_final(internal, anyarray) RETURNS anyarray
+	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_array_union_final';
+COMMENT ON FUNCTION stream_internal.array_union_final(internal, anyarray) IS 'aggregate final function';
+CREATE AGGREGATE stream.array_union_agg(anyarray) (
+	SFUNC = stream_internal.array_union_step, STYPE = internal,
+	FINALFUNC = stream_internal.array_union_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
+COMMENT ON AGGREGATE stream.array_union_agg(anyarray) IS 'array_union of all arrays';
 
 --
 -- Monitoring.  The functions show the streams that the caller may SELECT
@@ -792,6 +893,7 @@ GRANT SELECT ON
 	stream.open_publishers,
 	stream.partition_status,
 	stream.progress,
+	stream.projection_definition,
 	stream.segment_status,
 	stream.stream_status,
 	stream.worker_status

@@ -36,7 +36,7 @@
  */
 #define STREAM_MAX_PROCS		(MaxBackends + NUM_AUXILIARY_PROCS)
 
-/* 16 has one function for the ownership of any object. */
+/* 16 has one function for the ownership of any object, and SET as an option of membership. */
 #if PG_VERSION_NUM >= 160000
 #define stream_relation_ownercheck(relid, roleid) \
 	object_ownercheck(RelationRelationId, relid, roleid)
@@ -44,6 +44,7 @@
 	object_aclcheck(NamespaceRelationId, nspid, roleid, mode)
 #define stream_database_ownercheck(database, roleid) \
 	object_ownercheck(DatabaseRelationId, database, roleid)
+#define stream_check_can_set_role(member, role)		check_can_set_role(member, role)
 #else
 #define stream_relation_ownercheck(relid, roleid) \
 	pg_class_ownercheck(relid, roleid)
@@ -51,6 +52,7 @@
 	pg_namespace_aclcheck(nspid, roleid, mode)
 #define stream_database_ownercheck(database, roleid) \
 	pg_database_ownercheck(database, roleid)
+#define stream_check_can_set_role(member, role)		check_is_member_of_role(member, role)
 #endif
 
 /* 17 wants the index's cleanup called after a series of insertions. */

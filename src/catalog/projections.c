@@ -369,22 +369,41 @@ stream_delete_projection(int32 projection_id)
 	stream_wake_workers();
 }
 
-/* stream_delete_projections removes all projections of a stream, and counts them. */
-int
-stream_delete_projections(int32 stream_id)
+/* projections_of lists the projections of a stream. */
+static List *
+projections_of(int32 stream_id)
 {
 	StreamCatalogScan scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
-	List	   *ids = NIL;
-	ListCell   *cell;
+	List	   *result = NIL;
 
 	ScanKeyInit(&key, Anum_projections_stream_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream_id));
 	stream_catalog_begin(&scan, PROJECTIONS_TABLE, PROJECTIONS_BY_STREAM, 1, &key, false);
 	while (HeapTupleIsValid(tuple = stream_catalog_next(&scan, ForwardScanDirection)))
-		ids = lappend_int(ids, DatumGetInt32(get(&scan, tuple, Anum_projections_projection_id)));
+		result = lappend(result, read_projection(&scan, tuple));
 	stream_catalog_end(&scan);
-	foreach(cell, ids)
-		stream_delete_projection(lfirst_int(cell));
-	return list_length(ids);
+	return result;
+}
+
+/* stream_notice_projections tells which projections go with a stream. */
+void
+stream_notice_projections(const StreamInfo *info)
+{
+	ListCell   *cell;
+
+	foreach(cell, projections_of(info->stream_id))
+		ereport(NOTICE,
+				(errmsg("drop of stream \"%s\" cascades to projection \"%s\"",
+						NameStr(info->name), NameStr(((StreamProjection *) lfirst(cell))->name))));
+}
+
+/* stream_delete_projections removes all projections of a stream. */
+void
+stream_delete_projections(int32 stream_id)
+{
+	ListCell   *cell;
+
+	foreach(cell, projections_of(stream_id))
+		stream_delete_projection(((StreamProjection *) lfirst(cell))->projection_id);
 }

@@ -71,6 +71,7 @@ extern void stream_set_projection_batch_records(int32 projection_id, int32 batch
 extern void stream_set_projection_owner(int32 projection_id, const char *owner);
 extern void stream_set_projection_paused(int32 projection_id, bool paused);
 extern void stream_delete_projection(int32 projection_id);
-extern int	stream_delete_projections(int32 stream_id);
+extern void stream_notice_projections(const StreamInfo *info);
+extern void stream_delete_projections(int32 stream_id);
 
 #endif							/* STREAM_PROJECTIONS_H */

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "args.h"
 #include "catalog/namespace.h"
+#include "catalog/projections.h"
 #include "catalog/segments.h"
 #include "catalog/streams.h"
 #include "catalog/tables.h"
@@ -216,7 +217,7 @@ stream_drop_stream(PG_FUNCTION_ARGS)
 	stream_lock_extension();
 	/* waits for publishers and readers; nothing else of the stream is locked yet */
 	table = stream_table_for_owner(name, AccessExclusiveLock);
-	(void) stream_info(table);
+	stream_notice_projections(stream_info(table));
 	/* as a command, so that event triggers see it */
 	sql = psprintf("DROP FOREIGN TABLE %s", quote_qualified_identifier(STREAM_TABLE_SCHEMA, name));
 	stream_execute(sql, InvalidOid);

@@ -141,9 +141,12 @@ table_dropped(Oid table)
 		return;
 	stream_id = info->stream_id;
 	if (!extension_goes())
+	{
+		stream_notice_projections(info);
 		drop_independent(info);
+	}
 	stream_delete_groups(info);
-	(void) stream_delete_projections(stream_id);
+	stream_delete_projections(stream_id);
 	stream_delete_log(stream_id);
 	stream_delete(stream_id);
 }

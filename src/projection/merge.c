@@ -112,17 +112,37 @@ put_key_numbers(StringInfo out, const StreamMergeColumn *columns, int n)
 /*
  * put_rank writes what decides between rows for a column of latest or earliest:
  * the column it goes by, then, to break ties, all columns that go by the same
- * one, so that these stay together.  prefix null: the query's values.
+ * one, so that these stay together.
  */
 static void
 put_rank(StringInfo out, const char *prefix, const StreamMergeColumn *columns, int n, int of)
 {
 	int			by = columns[of].by;
 
-	appendStringInfo(out, "%s%s", prefix ? prefix : "", prefix ? columns[by].column : columns[by].input);
+	appendStringInfo(out, "%s%s", prefix, columns[by].column);
 	for (int i = 0; i < n; i++)
 		if (columns[i].by == by)
-			appendStringInfo(out, ", %s%s", prefix ? prefix : "", prefix ? columns[i].column : columns[i].input);
+			appendStringInfo(out, ", %s%s", prefix, columns[i].column);
+}
+
+/*
+ * put_first writes the aggregate that does the same with the query's values.  It
+ * breaks ties by its own value by itself.
+ */
+static void
+put_first(StringInfo out, const StreamMergeColumn *columns, int n, int of)
+{
+	int			by = columns[of].by;
+	int			together = 0;
+
+	for (int i = 0; i < n; i++)
+		together += columns[i].by == by;
+	appendStringInfo(out, "stream.%s(%s, %s", columns[of].merge == STREAM_MERGE_LATEST ? "latest" : "earliest",
+					 columns[of].input, columns[by].input);
+	for (int i = 0; i < n && together > 1; i++)
+		if (columns[i].by == by)
+			appendStringInfo(out, ", %s", columns[i].input);
+	appendStringInfoChar(out, ')');
 }
 
 /* put_batch writes the value of a column for all rows of a batch with one key. */
@@ -138,10 +158,7 @@ put_batch(StringInfo out, const StreamMergeColumn *columns, int n, int of)
 			break;
 		case STREAM_MERGE_LATEST:
 		case STREAM_MERGE_EARLIEST:
-			appendStringInfo(out, "stream_internal.%s(%s, ",
-							 column->merge == STREAM_MERGE_LATEST ? "latest" : "earliest", column->input);
-			put_rank(out, NULL, columns, n, of);
-			appendStringInfoChar(out, ')');
+			put_first(out, columns, n, of);
 			break;
 		default:
 			appendStringInfo(out, "%s(%s)", column->aggregate, column->input);
@@ -165,7 +182,7 @@ put_merged(StringInfo out, const StreamMergeColumn *columns, int n, int of)
 			break;
 		case STREAM_MERGE_LATEST:
 		case STREAM_MERGE_EARLIEST:
-			appendStringInfo(out, "CASE WHEN stream_internal.is_%s(",
+			appendStringInfo(out, "CASE WHEN stream.is_%s(",
 							 column->merge == STREAM_MERGE_LATEST ? "later" : "earlier");
 			put_rank(out, "excluded.", columns, n, of);
 			appendStringInfoString(out, ", ");
@@ -174,7 +191,7 @@ put_merged(StringInfo out, const StreamMergeColumn *columns, int n, int of)
 			break;
 		default:
 			if (column->operator == NULL)
-				appendStringInfo(out, "stream_internal.array_union(t.%s, excluded.%s)", name, name);
+				appendStringInfo(out, "stream.array_union(t.%s, excluded.%s)", name, name);
 			else
 				appendStringInfo(out, "COALESCE(t.%s %s excluded.%s, t.%s, excluded.%s)",
 								 name, column->operator, name, name, name);
@@ -214,10 +231,10 @@ stream_apply_statement(StringInfo out, const char *target, const char *query,
 
 	appendStringInfo(out, "INSERT INTO %s AS t (", target);
 	put_names(out, columns, n, false);
-	appendStringInfoString(out, ")\nSELECT ");
+	appendStringInfoString(out, ")\nSELECT");
 	for (int i = 0; i < n; i++)
 	{
-		appendStringInfoString(out, i == 0 ? "" : ", ");
+		appendStringInfoString(out, i == 0 ? "\n\t" : ",\n\t");
 		put_batch(out, columns, n, i);
 	}
 	/* the query may end in a comment */
@@ -233,7 +250,7 @@ stream_apply_statement(StringInfo out, const char *target, const char *query,
 		appendStringInfoString(out, "NOTHING");
 		return;
 	}
-	appendStringInfoString(out, "UPDATE SET ");
+	appendStringInfoString(out, "UPDATE SET");
 	for (int i = 0; i < n; i++)
 	{
 		if (columns[i].merge == STREAM_MERGE_KEY)

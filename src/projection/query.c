@@ -9,30 +9,22 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
-#include "executor/spi.h"
-#include "log/value.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/tables.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
 #include "projection/query.h"
+#include "projection/statement.h"
+#include "tcop/tcopprot.h"
+#include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
-
-/* stream_batch_tupdesc describes batch: the columns of a record. */
-TupleDesc
-stream_batch_tupdesc(StreamValueType value_type)
-{
-	TupleDesc	desc = CreateTemplateTupleDesc(Natts_record);
-
-	TupleDescInitEntry(desc, Anum_record_partition, "partition", INT4OID, -1, 0);
-	TupleDescInitEntry(desc, Anum_record_offset, "record_offset", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, Anum_record_published_at, "published_at", TIMESTAMPTZOID, -1, 0);
-	TupleDescInitEntry(desc, Anum_record_key, "key", TEXTOID, -1, 0);
-	TupleDescInitEntry(desc, Anum_record_value, "value", stream_value_type_oid(value_type), -1, 0);
-	TupleDescInitEntry(desc, Anum_record_headers, "headers", JSONBOID, -1, 0);
-	return desc;
-}
 
 static EphemeralNamedRelation
 batch_relation(StreamValueType value_type)
@@ -40,9 +32,42 @@ batch_relation(StreamValueType value_type)
 	EphemeralNamedRelation batch = palloc0_object(EphemeralNamedRelationData);
 
 	batch->md.name = STREAM_BATCH_RELATION;
-	batch->md.tupdesc = stream_batch_tupdesc(value_type);
+	batch->md.tupdesc = stream_batch_desc(value_type);
 	batch->md.enrtype = ENR_NAMED_TUPLESTORE;
 	return batch;
+}
+
+/*
+ * A position in an error within the given SQL is one in that text, not in the
+ * command that brought it.
+ */
+static void
+transpose_error(void *arg)
+{
+	const char *sql = (const char *) arg;
+	int			position = geterrposition();
+
+	if (position > 0)
+	{
+		errposition(0);
+		internalerrposition(position);
+		internalerrquery(sql);
+	}
+}
+
+static void
+begin_errors_of(ErrorContextCallback *callback, const char *sql)
+{
+	callback->callback = transpose_error;
+	callback->arg = unconstify(char *, sql);
+	callback->previous = error_context_stack;
+	error_context_stack = callback;
+}
+
+static void
+end_errors_of(ErrorContextCallback *callback)
+{
+	error_context_stack = callback->previous;
 }
 
 /*
@@ -53,41 +78,139 @@ batch_relation(StreamValueType value_type)
 Query *
 stream_analyze_over_batch(const char *sql, const char *what, StreamValueType value_type, char **text)
 {
-	List	   *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
+	List	   *statements;
 	RawStmt    *statement;
 	QueryEnvironment *environment = create_queryEnv();
+	Query	   *query;
+	ErrorContextCallback callback;
 
+	begin_errors_of(&callback, sql);
+	statements = raw_parser(sql, RAW_PARSE_DEFAULT);
 	if (list_length(statements) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("%s must be one SQL statement, not %d", what, list_length(statements))));
 	statement = linitial_node(RawStmt, statements);
 	register_ENR(environment, batch_relation(value_type));
+	query = parse_analyze_fixedparams(statement, sql, NULL, 0, environment);
+	end_errors_of(&callback);
 	*text = statement->stmt_len > 0 ?
 		pnstrdup(sql + statement->stmt_location, statement->stmt_len) :
 		pstrdup(sql + statement->stmt_location);
-	return parse_analyze_fixedparams(statement, sql, NULL, 0, environment);
+	return query;
 }
 
 /*
- * stream_explain_over_batch plans a statement and makes it ready to run over an
- * empty batch, which checks privileges, too.
+ * stream_check_over_batch plans a statement and makes it ready to run over an
+ * empty batch, which checks what else there is to check, such as privileges.
  */
 void
-stream_explain_over_batch(const char *sql, StreamValueType value_type)
+stream_check_over_batch(const char *sql, StreamValueType value_type)
 {
-	EphemeralNamedRelation batch;
-	char	   *explain = psprintf("EXPLAIN %s", sql);
-	int			rc;
+	QueryEnvironment *environment = create_queryEnv();
+	EphemeralNamedRelation batch = batch_relation(value_type);
+	RawStmt    *statement = linitial_node(RawStmt, raw_parser(sql, RAW_PARSE_DEFAULT));
+	ErrorContextCallback callback;
+	ListCell   *cell;
+	List	   *queries;
 
-	SPI_connect();
-	batch = batch_relation(value_type);
+	begin_errors_of(&callback, sql);
 	batch->reldata = tuplestore_begin_heap(false, false, work_mem);
-	rc = SPI_register_relation(batch);
-	if (rc != SPI_OK_REL_REGISTER)
-		elog(ERROR, "SPI_register_relation failed: %s", SPI_result_code_string(rc));
-	rc = SPI_execute(explain, false, 0);
-	if (rc < 0)
-		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(rc));
-	SPI_finish();
+	register_ENR(environment, batch);
+	queries = pg_analyze_and_rewrite_fixedparams(statement, sql, NULL, 0, environment);
+	foreach(cell, queries)
+	{
+		Query	   *query = lfirst_node(Query, cell);
+		PlannedStmt *plan;
+		QueryDesc  *execution;
+
+		/* a rule can bring a NOTIFY */
+		if (query->commandType == CMD_UTILITY)
+			continue;
+		PushActiveSnapshot(GetTransactionSnapshot());
+		plan = pg_plan_query(query, sql, CURSOR_OPT_PARALLEL_OK, NULL);
+		execution = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, None_Receiver, NULL, environment, 0);
+		ExecutorStart(execution, EXEC_FLAG_EXPLAIN_ONLY);
+		ExecutorEnd(execution);
+		FreeQueryDesc(execution);
+		PopActiveSnapshot();
+	}
+	end_errors_of(&callback);
+	tuplestore_end(batch->reldata);
+}
+
+/* reads_batch_walker finds a reference to batch. */
+static bool
+reads_batch_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->rtekind == RTE_NAMEDTUPLESTORE;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_batch_walker, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_batch_walker, context);
+}
+
+/* stream_reads_batch says whether a query refers to batch. */
+bool
+stream_reads_batch(Query *query)
+{
+	return reads_batch_walker((Node *) query, NULL);
+}
+
+/* is_merging_aggregate says whether an aggregate of aggregates is that of all values. */
+static bool
+is_merging_aggregate(Oid aggregate)
+{
+	static const char *const built_in[] = {"max", "min", "bool_and", "bool_or", "every", "bit_and", "bit_or", "range_agg"};
+	static const char *const ours[] = {"max_of", "min_of", "array_union_agg", "latest", "earliest"};
+	const char *schema = get_namespace_name(get_func_namespace(aggregate));
+	const char *name = get_func_name(aggregate);
+
+	if (get_func_namespace(aggregate) == PG_CATALOG_NAMESPACE)
+	{
+		for (size_t i = 0; i < lengthof(built_in); i++)
+			if (strcmp(name, built_in[i]) == 0)
+				return true;
+	}
+	else if (strcmp(schema, STREAM_SCHEMA) == 0)
+	{
+		for (size_t i = 0; i < lengthof(ours); i++)
+			if (strcmp(name, ours[i]) == 0)
+				return true;
+	}
+	return false;
+}
+
+/* depends_on_chunks_walker finds what makes a result depend on which records share a batch. */
+static bool
+depends_on_chunks_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Aggref) && !is_merging_aggregate(((Aggref *) node)->aggfnoid))
+		return true;
+	if (IsA(node, SetOperationStmt) && ((SetOperationStmt *) node)->op != SETOP_UNION)
+		return true;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		return query->hasWindowFuncs || query->limitCount != NULL || query->limitOffset != NULL ||
+			query->havingQual != NULL || query->hasDistinctOn ||
+			query_tree_walker(query, depends_on_chunks_walker, context, 0);
+	}
+	return expression_tree_walker(node, depends_on_chunks_walker, context);
+}
+
+/*
+ * stream_is_replay_safe says whether a query, as far as its form tells, gives the
+ * same rows for a record whenever it is run, and, aggregates aside that merge as
+ * the merges do, whatever other records are in the batch.
+ */
+bool
+stream_is_replay_safe(Query *query)
+{
+	return !contain_volatile_functions((Node *) query) && !depends_on_chunks_walker((Node *) query, NULL);
 }

@@ -8,15 +8,15 @@
 #ifndef STREAM_QUERY_H
 #define STREAM_QUERY_H
 
-#include "access/tupdesc.h"
 #include "catalog/streams.h"
 #include "nodes/parsenodes.h"
 
 /* the records, for queries of projections */
 #define STREAM_BATCH_RELATION	"batch"
 
-extern TupleDesc stream_batch_tupdesc(StreamValueType value_type);
 extern Query *stream_analyze_over_batch(const char *sql, const char *what, StreamValueType value_type, char **text);
-extern void stream_explain_over_batch(const char *sql, StreamValueType value_type);
+extern void stream_check_over_batch(const char *sql, StreamValueType value_type);
+extern bool stream_reads_batch(Query *query);
+extern bool stream_is_replay_safe(Query *query);
 
 #endif							/* STREAM_QUERY_H */
