@@ -668,6 +668,13 @@ CREATE FUNCTION stream.leave_group(stream text, consumer_group text, member_id t
 COMMENT ON FUNCTION stream.leave_group(text, text, text, int, stream.record_position[], boolean) IS
 	'ends a membership, after committing what was processed; temporarily: a static member''s place is kept for its session timeout; needs SELECT';
 
+CREATE FUNCTION stream.scaling_advice(stream text, consumer_group text, target interval,
+	OUT workers int, OUT limited_by_partitions boolean, OUT lag bigint, OUT arrival_rate double precision,
+	OUT worker_rate double precision, OUT measured_at timestamptz, OUT note text)
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_scaling_advice';
+COMMENT ON FUNCTION stream.scaling_advice(text, text, interval) IS
+	'workers that a group needs to be rid of its lag within a time: (lag / target + arrival_rate) / worker_rate, rounded up, at most the number of partitions; needs SELECT';
+
 --
 -- What merges are made of, beside what PostgreSQL has.
 --
@@ -780,13 +787,13 @@ COMMENT ON COLUMN stream.segment_status.offset_ranges IS 'one element for each p
 
 CREATE FUNCTION stream_internal.consumer_lag(OUT consumer_group name, OUT stream name, OUT "partition" int,
 	OUT committed_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unread_at timestamptz,
-	OUT lag_seconds double precision, OUT committed_at timestamptz, OUT records_skipped bigint, OUT rollbacks bigint, OUT group_id int)
+	OUT lag_seconds double precision, OUT committed_at timestamptz, OUT records_skipped bigint, OUT rollbacks bigint, OUT member_id name, OUT group_id int)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_consumer_lag';
 COMMENT ON FUNCTION stream_internal.consumer_lag() IS 'behind the view stream.consumer_lag';
 CREATE VIEW stream.consumer_lag AS
 	SELECT c.consumer_group, c.stream, c."partition", c.committed_offset, c.high_watermark, c.lag, c.oldest_unread_at,
-		c.lag_seconds, l.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name,
+		c.lag_seconds, c.member_id, l.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS "user", a.application_name,
 		c.committed_at, c.rollbacks, c.records_skipped
 	FROM stream_internal.consumer_lag() c
 		LEFT JOIN pg_catalog.pg_lock_status() l ON l.locktype = 'advisory' AND l.objsubid = 83 AND l.granted
@@ -798,6 +805,7 @@ COMMENT ON COLUMN stream.consumer_lag.committed_offset IS 'the next offset the g
 COMMENT ON COLUMN stream.consumer_lag.lag IS 'offsets from there to the high watermark, without those that restarts have skipped';
 COMMENT ON COLUMN stream.consumer_lag.oldest_unread_at IS 'when the oldest unread record was published, also one held back by an open publisher; null: none';
 COMMENT ON COLUMN stream.consumer_lag.lag_seconds IS 'its age; zero when there is none';
+COMMENT ON COLUMN stream.consumer_lag.member_id IS 'member that has the partition';
 COMMENT ON COLUMN stream.consumer_lag.pid IS 'session that is processing the partition';
 COMMENT ON COLUMN stream.consumer_lag.rollbacks IS
 	'transactions and savepoints rolled back since then that had taken records of the partition; counted since the server''s start';
@@ -837,6 +845,36 @@ COMMENT ON COLUMN stream.group_members.assigned IS 'partitions it may poll and c
 COMMENT ON COLUMN stream.group_members.revoking IS 'partitions it may still commit, and is to let go of';
 COMMENT ON COLUMN stream.group_members.target IS 'partitions it is to have';
 COMMENT ON COLUMN stream.group_members.last_heartbeat IS 'last sign of life; after a restart, when it was first asked for';
+
+CREATE FUNCTION stream_internal.group_status(OUT consumer_group name, OUT stream name, OUT state text, OUT paused boolean,
+	OUT group_epoch int, OUT target_epoch int, OUT members int, OUT workers int, OUT partitions int,
+	OUT lag bigint, OUT oldest_unread_at timestamptz, OUT lag_seconds double precision, OUT committed_at timestamptz,
+	OUT arrival_rate double precision, OUT worker_rate double precision, OUT capacity double precision,
+	OUT utilization double precision, OUT headroom double precision, OUT headroom_one_worker_fewer double precision,
+	OUT measured_at timestamptz, OUT on_offset_out_of_range text, OUT max_poll_interval interval)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_group_status';
+COMMENT ON FUNCTION stream_internal.group_status() IS 'behind the view stream.group_status';
+CREATE VIEW stream.group_status AS SELECT * FROM stream_internal.group_status();
+COMMENT ON VIEW stream.group_status IS 'one row for each consumer group, computed when asked';
+COMMENT ON COLUMN stream.group_status.state IS
+	'assigning, reconciling, stable: it has members; consuming: sessions consume without membership; empty: none does';
+COMMENT ON COLUMN stream.group_status.group_epoch IS 'of the list of members; null: it never had any';
+COMMENT ON COLUMN stream.group_status.target_epoch IS 'of the list that the target assignment is for';
+COMMENT ON COLUMN stream.group_status.members IS 'members that have neither timed out nor left for a while';
+COMMENT ON COLUMN stream.group_status.workers IS
+	'these, or without members the sessions that have consumed or waited within the last minute or are processing records';
+COMMENT ON COLUMN stream.group_status.lag IS 'unread records of all partitions';
+COMMENT ON COLUMN stream.group_status.lag_seconds IS 'age of the oldest unread record; zero when there is none';
+COMMENT ON COLUMN stream.group_status.arrival_rate IS
+	'records a second published within the last minute, by their offsets; null: the stream is younger than a second';
+COMMENT ON COLUMN stream.group_status.worker_rate IS
+	'records a second that one worker processes, measured on full batches, those that left records behind; null: none yet since the server''s start';
+COMMENT ON COLUMN stream.group_status.capacity IS 'worker_rate times the workers, of which no more count than there are partitions';
+COMMENT ON COLUMN stream.group_status.utilization IS 'arrival_rate / capacity; null: not measured yet, or no worker';
+COMMENT ON COLUMN stream.group_status.headroom IS '1 - utilization; negative: the lag grows';
+COMMENT ON COLUMN stream.group_status.headroom_one_worker_fewer IS 'headroom with one worker fewer; null: there is no other';
+COMMENT ON COLUMN stream.group_status.measured_at IS 'when the last full batch ended';
 
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record
@@ -889,6 +927,7 @@ GRANT SELECT ON
 	stream.consumer_lag,
 	stream.dead_letters,
 	stream.group_members,
+	stream.group_status,
 	stream.memory_status,
 	stream.open_publishers,
 	stream.partition_status,

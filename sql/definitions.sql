@@ -1,12 +1,12 @@
 -- What the extension defines, and how.
 
--- The functions for everyone: a published signature is never extended.
 \pset format unaligned
+\\pset footer off
+-- The functions for everyone: a published signature is never extended.
 SELECT * FROM (
 	SELECT proname, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result
 	FROM pg_proc p WHERE pronamespace = 'stream'::regnamespace
 ) f ORDER BY proname COLLATE "C", arguments COLLATE "C";
-\pset format aligned
 -- none is STRICT that could swallow a null, all that touch a log are volatile and not parallel
 SELECT proname, prokind, provolatile, proisstrict, proparallel, prosecdef, count(*)
 FROM pg_proc p WHERE pronamespace = 'stream'::regnamespace GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY proname COLLATE "C";
@@ -16,11 +16,9 @@ SELECT DISTINCT provolatile, proisstrict, proparallel, prosecdef
 FROM pg_proc p WHERE pronamespace = 'stream_internal'::regnamespace AND proname LIKE 'record\_position\_%';
 
 -- The views and their columns.
-\pset format unaligned
 SELECT relname, string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) AS columns
 FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid
 WHERE relnamespace = 'stream'::regnamespace AND relkind = 'v' AND attnum > 0 GROUP BY 1 ORDER BY relname COLLATE "C";
-\pset format aligned
 SELECT relname FROM pg_class c
 WHERE relnamespace = 'stream'::regnamespace AND relkind = 'v' AND NOT has_table_privilege('public', oid, 'SELECT');
 SELECT nspname, has_schema_privilege('public', oid, 'USAGE') AS usage, has_schema_privilege('public', oid, 'CREATE') AS "create"

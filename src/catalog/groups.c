@@ -48,20 +48,26 @@ init_int4_key(ScanKey key, AttrNumber attnum, int32 value)
 	ScanKeyInit(key, attnum, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(value));
 }
 
+/* By StreamOutOfRange. */
+static const char *const out_of_range_names[] = {"error", "earliest", "latest"};
+
 StreamOutOfRange
 stream_parse_out_of_range(const char *text)
 {
-	if (strcmp(text, "error") == 0)
-		return STREAM_OUT_OF_RANGE_ERROR;
-	if (strcmp(text, "earliest") == 0)
-		return STREAM_OUT_OF_RANGE_EARLIEST;
-	if (strcmp(text, "latest") == 0)
-		return STREAM_OUT_OF_RANGE_LATEST;
+	for (int i = 0; i < (int) lengthof(out_of_range_names); i++)
+		if (strcmp(text, out_of_range_names[i]) == 0)
+			return (StreamOutOfRange) i;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("on_offset_out_of_range \"%s\" is not known", text),
 			 errhint("Use error, earliest or latest.")));
 	return STREAM_OUT_OF_RANGE_ERROR;	/* keep compiler quiet */
+}
+
+const char *
+stream_out_of_range_name(StreamOutOfRange value)
+{
+	return out_of_range_names[value];
 }
 
 /* stream_check_group_name refuses what is too long or empty. */

@@ -34,6 +34,7 @@ extern int	stream_groups(StreamInfo *info, StreamGroup **groups);
 extern bool stream_group_has_members(int32 group_id);
 extern void stream_check_group_name(const char *name);
 extern StreamOutOfRange stream_parse_out_of_range(const char *text);
+extern const char *stream_out_of_range_name(StreamOutOfRange value);
 
 extern int32 stream_insert_group(int32 stream_id, const char *name, const char *out_of_range,
 								 int32 max_poll_interval);

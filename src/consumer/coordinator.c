@@ -41,9 +41,9 @@ is_static(const StreamMemberRow *row)
 	return NameStr(row->instance_id)[0] != '\0';
 }
 
-/* deadline returns when a member times out unless it is heard of before. */
-static TimestampTz
-deadline(const StreamMembers *members, const StreamMemberRow *row)
+/* stream_member_deadline returns when a member times out unless it is heard of before. */
+TimestampTz
+stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row)
 {
 	TimestampTz heartbeat;
 	TimestampTz poll;
@@ -120,7 +120,7 @@ stream_coordinator_begin(Oid table, const StreamGroup *group)
 	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
 	now = GetCurrentTimestamp();
 	for (int i = members->n - 1; i >= 0; i--)
-		if (deadline(members, members->rows[i]) <= now)
+		if (stream_member_deadline(members, members->rows[i]) <= now)
 		{
 			unlist(members, members->rows[i]);
 			members->timed_out = true;
@@ -276,7 +276,7 @@ stream_coordinator_end(StreamMembers *members)
 	if (members->timed_out)
 		next = 0;
 	for (int i = 0; i < members->n; i++)
-		next = Min(next, deadline(members, members->rows[i]));
+		next = Min(next, stream_member_deadline(members, members->rows[i]));
 	if (members->n > 0)
 		stream_session_set_check(members->table, members->group_id, next);
 	else

@@ -14,6 +14,7 @@
 #include "catalog/groups.h"
 #include "catalog/segments.h"
 #include "consumer/lag.h"
+#include "consumer/members.h"
 #include "consumer/offsets.h"
 #include "funcapi.h"
 #include "log/read.h"
@@ -80,18 +81,31 @@ stream_records_behind(Oid table, int32 partition, int64 from, int64 to)
 	return Max(0, to - from - stream_offsets_in_gaps(table, stream_info(table)->stream_id, partition, from, to));
 }
 
+/* owner_of returns the member that has a partition, or null. */
+static StreamMemberRow *
+owner_of(const StreamMembers *members, int32 partition)
+{
+	for (int i = 0; i < members->n; i++)
+		if (stream_pset_has(&members->rows[i]->member.assigned, partition) ||
+			stream_pset_has(&members->rows[i]->member.revoking, partition))
+			return members->rows[i];
+	return NULL;
+}
+
 static void
-lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int32 partition)
+lag_row(FunctionCallInfo fcinfo, Oid table, Name group_name, const StreamMembers *members, int32 partition)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	StreamPartitionEnd end = stream_partition_end(table, partition);
+	StreamMemberRow *owner = owner_of(members, partition);
+	int32		group_id = members->group_id;
 	StreamInfo *info;
 	StreamOffset offset;
 	TimestampTz oldest;
 	int64		lag;
 	StreamMeter meter;
-	Datum		values[12];
-	bool		nulls[12] = {false};
+	Datum		values[13];
+	bool		nulls[13] = {false};
 
 	if (stream_newest_offset(group_id, partition, NULL, &offset) != STREAM_OFFSET_FOUND)
 		return;
@@ -112,7 +126,9 @@ lag_row(FunctionCallInfo fcinfo, Oid table, int32 group_id, Name group_name, int
 	values[8] = TimestampTzGetDatum(offset.committed_at);
 	values[9] = Int64GetDatum(offset.records_skipped);
 	values[10] = Int64GetDatum(stream_meter_read(group_id, partition, &meter) ? meter.rollbacks : 0);
-	values[11] = Int32GetDatum(group_id);
+	nulls[11] = owner == NULL;
+	values[11] = owner ? NameGetDatum(&owner->member_id) : (Datum) 0;
+	values[12] = Int32GetDatum(group_id);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
@@ -137,11 +153,15 @@ stream_consumer_lag(PG_FUNCTION_ARGS)
 		/* the cache can be rebuilt below us */
 		memcpy(groups, cached, n * sizeof(StreamGroup));
 		for (int i = 0; i < n; i++)
+		{
+			StreamMembers *members = stream_load_members(table, groups[i].group_id, partitions);
+
 			for (int32 partition = 0; partition < partitions; partition++)
 			{
 				CHECK_FOR_INTERRUPTS();
-				lag_row(fcinfo, table, groups[i].group_id, &groups[i].name, partition);
+				lag_row(fcinfo, table, &groups[i].name, members, partition);
 			}
+		}
 		UnlockRelationOid(table, AccessShareLock);
 	}
 	return (Datum) 0;
