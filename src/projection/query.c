@@ -18,6 +18,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
+#include "parser/scansup.h"
 #include "projection/query.h"
 #include "projection/statement.h"
 #include "tcop/tcopprot.h"
@@ -83,6 +84,8 @@ stream_analyze_over_batch(const char *sql, const char *what, StreamValueType val
 	QueryEnvironment *environment = create_queryEnv();
 	Query	   *query;
 	ErrorContextCallback callback;
+	const char *start;
+	const char *end;
 
 	begin_errors_of(&callback, sql);
 	statements = raw_parser(sql, RAW_PARSE_DEFAULT);
@@ -94,9 +97,13 @@ stream_analyze_over_batch(const char *sql, const char *what, StreamValueType val
 	register_ENR(environment, batch_relation(value_type));
 	query = parse_analyze_fixedparams(statement, sql, NULL, 0, environment);
 	end_errors_of(&callback);
-	*text = statement->stmt_len > 0 ?
-		pnstrdup(sql + statement->stmt_location, statement->stmt_len) :
-		pstrdup(sql + statement->stmt_location);
+
+	/* before 18, the statement begins with the space in front of it */
+	start = sql + statement->stmt_location;
+	end = statement->stmt_len > 0 ? start + statement->stmt_len : start + strlen(start);
+	while (start < end && scanner_isspace(*start))
+		start++;
+	*text = pnstrdup(start, end - start);
 	return query;
 }
 
