@@ -12,13 +12,17 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use Auditor;
 use Changer;
 use Check;
 use Consumer;
 use Effects;
+use Hunter;
 use IO::Handle;
 use Killer;
 use POSIX qw(:sys_wait_h);
+use Projections;
+use Projector;
 use Publisher;
 use Reader;
 use Roller;
@@ -270,7 +274,6 @@ sub check_rest
 	return @findings;
 }
 
-print "1..17\n";
 print "# seed $seed, $seconds s\n";
 
 # What each worker does follows from the seed; how they meet does not.
@@ -287,7 +290,10 @@ start('Reader', 'reader7', manner => 'tight');
 start('Consumer', "consumer$_") foreach 1 .. 5;
 start('Changer', 'changer');
 start('Roller', "roller$_") foreach 1 .. 2;
+start('Projector', "projector$_") foreach 1 .. 2;
+start('Auditor', 'auditor');
 start('Killer', 'killer');
+start('Hunter', 'hunter');
 
 listen_until($deadline + $patience, '(?!Reader|Consumer).*');
 tell_all('drain');
@@ -300,7 +306,7 @@ stop_all();
 
 print "# the load is over; reading all of it again\n";
 my $check = Check->new($dir);
-my (@aftermath, @seals, @damage, @relay, $effects);
+my (@aftermath, @seals, @damage, @relay, @projections, $effects);
 my $fine = eval {
 	# nobody publishes any more: all but the active segment can be sealed
 	foreach my $stream (@Publisher::streams)
@@ -321,8 +327,9 @@ my $fine = eval {
 	$effects = check_effects($check);
 	@relay = check_relay();
 	$check->check_reader('live', $_) foreach glob("$dir/reader*.journal");
+	push @projections, Projections::check(\&sql, $patience);
 
-	@aftermath = (check_status($check), check_lag(), check_rest());
+	@aftermath = (check_status($check), check_lag());
 	read_all('scan', 'cursor');
 	$check->check_reader('again', "$dir/scan.journal");
 	1;
@@ -336,6 +343,8 @@ $fine = eval {
 	die "the server did not come back\n" if (readline($answers) // '') ne "done\n";
 	read_all('restarted', 'tail');
 	$check->check_reader('restart', "$dir/restarted.journal");
+	push @projections, map { "after a restart: $_" } Projections::check(\&sql, $patience);
+	push @projections, Projections::drop(\&sql, $patience);
 	push @aftermath, map { "after a restart: $_" } check_lag(), check_rest();
 	1;
 };
@@ -361,6 +370,7 @@ ok('so does a reader after a restart', @{ $found{restart} // [] });
 ok('each group has the effects of its records, each once and in order', @{ $done{once} // [] });
 ok('what a statement consumes fits the tables that it sees', @{ $done{seen} // [] });
 ok('what was consumed to be published again was, once', @relay);
+ok('each projection is what its records come to, computed again', @projections);
 ok('keys serialised by a row lock have their records in that order', @counters);
 ok('nothing unexpected happened to any client', @failures);
 ok('verify_log finds nothing', @damage);
@@ -374,7 +384,10 @@ printf "# %s savepoints, %s rolled back; %s records read by live readers in %s c
   map { n($_) } qw(savepoints savepoints_rolled_back read calls_of_read rolls);
 printf "# %s records consumed in %s calls, %s of them committed; %s changes of groups\n",
   map({ n($_) } qw(consumed calls_of_consume)), $effects ? $effects->{effects} : 0, n('changes_of_groups');
+printf "# projections: %s compared and %s waited for under load; %s changes, %s recreations, %s changes of targets, %s locks; workers: %s terminated, %s cancelled, %s killed\n",
+  map { n($_) } qw(audits waits_for_projections changes_of_projections recreations changes_of_targets locks terminate_worker cancel_worker crash_worker);
 printf "# killed: %s sessions, %s statements, %s processes, %s times the whole server, %s immediate stops; %s sessions in all\n",
   map { n($_) } qw(terminate cancel crash_backend crash_all crash_immediate sessions);
 printf "# errors seen: %s\n", join(', ', map { s/^errors //r . ' ' . $total{$_} } sort grep { /^errors / } keys %total) || 'none';
+print "1..$test\n";
 exit($total{failed} ? 1 : 0);
