@@ -1,7 +1,7 @@
 -- What the extension defines, and how.
 
 \pset format unaligned
-\\pset footer off
+\pset footer off
 -- The functions for everyone: a published signature is never extended.
 SELECT * FROM (
 	SELECT proname, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result
