@@ -1,0 +1,160 @@
+# The membership loop of examples/: members share the partitions, come and go, one is
+# killed with records in hand, the server is restarted.  Nothing is left out, and what
+# comes twice is what was in hand.
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use FindBin;
+use lib $FindBin::RealBin;
+use StreamTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($python) = grep { eval { run_log([ $_, '-c', 'import psycopg' ]) } } 'python3', '/usr/bin/python3';
+plan skip_all => 'no Python with psycopg 3' unless defined $python;
+
+# The example, with shorter times, and an effect that can be looked at and stopped.
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $program = slurp_file(abs_path("$FindBin::RealBin/../../examples/member.py"));
+my $effects = "$dir/effects";
+$program =~ s/^SESSION_TIMEOUT, HEARTBEAT = 45, 5 .*$/SESSION_TIMEOUT, HEARTBEAT = 5, 0.3/m or die;
+$program =~ s/^    print\(f"mail to .*$/
+    import os
+    with open("$effects", "a") as file:
+        file.write(f"{os.getpid()} {record.value['id']}\\n")
+    while os.path.exists("$dir\/stop"):
+        time.sleep(0.01)/m or die;
+append_to_file("$dir/member.py", $program);
+append_to_file($effects, '');
+
+my $node = new_node('member_loop');
+my $orders = 0;
+
+sub sql
+{
+	return $node->safe_psql('postgres', shift);
+}
+
+sub start_member
+{
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	local $ENV{PGDATABASE} = 'postgres';
+	my ($in, $log) = ('', "$PostgreSQL::Test::Utils::log_path/members.log");
+
+	return IPC::Run::start([ $python, "$dir/member.py" ], '<', \$in, '>>', $log, '2>>', $log);
+}
+
+sub pid_of
+{
+	my ($member) = @_;
+
+	return $member->{KIDS}[0]{PID};
+}
+
+sub publish
+{
+	my $first = $orders + 1;
+
+	$orders += 200;
+	return sql(qq{SELECT count(stream.publish('orders', 'customer ' || i % 97, jsonb_build_object('id', i)))
+		FROM generate_series($first, $orders) i});
+}
+
+# What was done, as a list of [pid, order].
+sub effects
+{
+	return map { [ split ' ' ] } split /\n/, slurp_file($effects);
+}
+
+sub wait_for
+{
+	my ($query, $result) = @_;
+
+	wait_until("$query gives $result", sub { return sql($query) eq $result });
+	return;
+}
+
+# all_done(TEST, REPEATED): and no more than so many were done twice.
+sub all_done
+{
+	my ($test, $repeated) = @_;
+	my %done;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	wait_for('SELECT sum(lag) FROM stream.consumer_lag', '0');
+	$done{ $_->[1] }++ foreach effects();
+	is(scalar(keys %done), $orders, "$test: each order is there");
+	my $more = scalar(effects()) - $orders;
+	cmp_ok($more, '<=', $repeated, "$test: $more twice");
+	return;
+}
+
+my $share = q{SELECT string_agg(state || ' ' || cardinality(assigned), ', ') FROM stream.group_members};
+
+sql(q{
+	SELECT stream.create_stream('orders', partitions => 4);
+	SELECT stream.create_consumer_group('orders', 'mails');
+});
+
+# One after the other: what moves was committed before.
+my $first = start_member();
+publish();
+wait_for($share, 'stable 4');
+my $second = start_member();
+wait_for($share, 'stable 2, stable 2');
+publish();
+all_done('two members', 0);
+is(scalar(keys %{ { map { $_->[0] => 1 } effects() } }), 2, 'both have worked');
+
+# Stopped, then one killed, with a record in hand each; the other may be fenced on a slow
+# machine.
+append_to_file("$dir/stop", '');
+my $before = effects();
+publish();
+wait_until('both have a record in hand', sub { return effects() == $before + 2 });
+my $first_pid = pid_of($first);
+kill 'KILL', $first_pid;
+wait_until_gone($first_pid);
+unlink "$dir/stop";
+wait_for($share, 'stable 4');
+all_done('one is killed', 2);
+
+# The connection is lost; the membership is not.
+my $member = sql('SELECT member_id, member_epoch FROM stream.group_members');
+$node->restart;
+publish();
+all_done('restart', 2);
+is(sql('SELECT member_id, member_epoch FROM stream.group_members'), $member, 'the member goes on after a restart');
+
+# Out of touch for longer than its session timeout, it is fenced, and joins again.
+my $third = start_member();
+wait_for($share, 'stable 2, stable 2');
+freeze_process(pid_of($second));
+wait_for($share, 'stable 4');
+publish();
+all_done('one is out of touch', 3);
+kill 'CONT', pid_of($second);
+wait_for($share, 'stable 2, stable 2');
+publish();
+all_done('it is back', 3);
+
+# Asked to stop, they commit and leave.
+kill 'TERM', pid_of($_) foreach $second, $third;
+ok($second->finish && $third->finish, 'members stop');
+is(sql('SELECT count(*) FROM stream.group_members'), '0', 'and have left');
+all_done('after the end', 3);
+
+$node->stop;
+done_testing();
+
+END
+{
+	local $?;
+	foreach my $left (grep { defined && $_->pumpable } $first, $second, $third)
+	{
+		kill 'KILL', pid_of($left);
+	}
+}
