@@ -43,10 +43,23 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	return partitions;
 }
 
-/* stream_fetch_refresh accepts what has changed about the group meanwhile. */
+static void
+report_created_again(const char *group_name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("consumer group \"%s\" was dropped and created again", group_name),
+			 errhint("Try again.")));
+}
+
+/*
+ * stream_fetch_refresh accepts what has changed about the group meanwhile.  It
+ * stays the same group: the caller holds locks of it.
+ */
 void
 stream_fetch_refresh(StreamFetch *fetch)
 {
+	int32		group_id = fetch->group.group_id;
 	StreamInfo *info;
 
 	AcceptInvalidationMessages();
@@ -55,6 +68,8 @@ stream_fetch_refresh(StreamFetch *fetch)
 		return;
 	fetch->group = *stream_group(info, pstrdup(NameStr(fetch->group.name)), false);
 	fetch->changes = stream_info(fetch->table)->changes;
+	if (fetch->group.group_id != group_id)
+		report_created_again(NameStr(fetch->group.name));
 }
 
 /*
@@ -136,10 +151,7 @@ stream_report_missing_offset(Oid table, const char *group_name, int32 group_id, 
 {
 	AcceptInvalidationMessages();
 	if (stream_group(stream_info(table), group_name, false)->group_id != group_id)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("consumer group \"%s\" was dropped and created again", group_name),
-				 errhint("Try again.")));
+		report_created_again(group_name);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("consumer group \"%s\" has no offset for partition %d", group_name, partition),

@@ -20,8 +20,10 @@
 
 #include "access/genam.h"
 #include "access/relscan.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/tables.h"
 #include "compat.h"
@@ -115,6 +117,19 @@ stream_offset_is_free(int32 group_id, int32 partition)
 	return n == 0;
 }
 
+/*
+ * is_own says whether this transaction wrote a row.  The first offset of a
+ * group that the statement itself has created, it does not see.
+ */
+static bool
+is_own(TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+
+	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
+}
+
 /* find_newest looks once: see stream_newest_offset. */
 static StreamOffsetFound
 find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
@@ -137,9 +152,8 @@ find_newest(int32 group_id, int32 partition, Snapshot own, StreamOffset *result)
 		result->committed_offset = DatumGetInt64(slot->tts_values[Anum_offsets_committed_offset - 1]);
 		result->records_skipped = DatumGetInt64(slot->tts_values[Anum_offsets_records_skipped - 1]);
 		result->committed_at = DatumGetTimestampTz(slot->tts_values[Anum_offsets_committed_at - 1]);
-		/* behind the first one is no consumer yet */
-		found = own == NULL || result->seq == 1 || table_tuple_satisfies_snapshot(rel, slot, own) ?
-			STREAM_OFFSET_FOUND : STREAM_OFFSET_UNSEEN;
+		found = own == NULL || table_tuple_satisfies_snapshot(rel, slot, own) ||
+			(result->seq == 1 && is_own(slot)) ? STREAM_OFFSET_FOUND : STREAM_OFFSET_UNSEEN;
 	}
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
