@@ -2,7 +2,7 @@
 -- in the same transactions as the records.
 
 CREATE EXTENSION stream;
-SELECT stream.create_stream('stress', 3);
+SELECT stream.create_stream('stress', 5);
 -- a name that must be quoted, one partition, no compression
 SELECT stream.create_stream('Stress "2"', 1, compression => 'none');
 SELECT stream.create_stream('straddled');
@@ -153,3 +153,15 @@ SELECT begin_group('straddled', 'straddling', 'earliest', '1 min');
 SELECT begin_group('derived', 'onward', 'earliest', '1 min');
 SELECT begin_group('stress', 'unsettled', 'earliest', '150 ms');
 SELECT begin_group('Stress "2"', 'brief', 'latest', '1 min');
+
+-- What members of the group "team" have done, and committed; the numbers order both.
+CREATE TABLE work (
+    id bigserial,
+    kind "char" NOT NULL DEFAULT 'd',   -- done; committed; committed at a call made again
+    "partition" int NOT NULL,
+    record_offset bigint NOT NULL,
+    record text,
+    member text NOT NULL,
+    given int NOT NULL                  -- the epoch at which it was given the partition
+);
+SELECT stream.create_consumer_group('stress', 'team');

@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
 
-# The stress run: lets publishers, readers, consumers, rollers and a killer loose on a server
-# for a time, then checks record by record what the extension promises.  test/stress/run starts
+# The stress run: lets publishers, readers, consumers, members, rollers and a killer loose on
+# a server for a time, then checks record by record what the extension promises.  test/stress/run starts
 # it, with the server; see there.
 #
 #	stress.pl SECONDS SEED DIRECTORY	file descriptors 3 and 4: see Killer.pm
@@ -20,6 +20,7 @@ use Effects;
 use Hunter;
 use IO::Handle;
 use Killer;
+use Member;
 use POSIX qw(:sys_wait_h);
 use Projections;
 use Projector;
@@ -27,6 +28,7 @@ use Publisher;
 use Reader;
 use Roller;
 use Straddler;
+use Team;
 use Time::HiRes qw(time);
 
 my ($seconds, $seed, $dir) = @ARGV;
@@ -88,7 +90,7 @@ sub listen_until
 {
 	my ($until, $class) = @_;
 	my $shown = time();
-	while (grep { $_->{class} =~ /^$class$/ } values %workers)
+	while (grep { $_->{class} =~ /^($class)$/ } values %workers)
 	{
 		return if time() > $until;
 		my $ready = '';
@@ -232,6 +234,16 @@ sub check_status
 	return @findings;
 }
 
+# keep(NAME, ROWS): rows that tell how a finding came about.
+sub keep
+{
+	my ($name, @rows) = @_;
+	open(my $file, '>', "$dir/$name") or die "$name: $!";
+	print $file join("\t", map { $_ // '' } @$_), "\n" foreach @rows;
+	close $file;
+	return;
+}
+
 # check_effects(CHECK): what consumers have done.
 sub check_effects
 {
@@ -241,12 +253,27 @@ sub check_effects
 	{
 		foreach my $partition (0 .. $Publisher::streams[ $group->{stream} ]{partitions} - 1)
 		{
-			$effects->check($group->{name}, $group->{stream}, $partition,
-				sql('SELECT id, kind, record_offset, record, doomed, call, seen, side FROM effect '
-					  . "WHERE consumer_group = '$group->{name}' AND \"partition\" = $partition ORDER BY id"));
+			my @rows = sql('SELECT id, kind, record_offset, record, doomed, call, seen, side FROM effect '
+				  . "WHERE consumer_group = '$group->{name}' AND \"partition\" = $partition ORDER BY id");
+			$effects->check($group->{name}, $group->{stream}, $partition, @rows) or keep("effects of $group->{name}, $partition", @rows);
 		}
 	}
 	return $effects;
+}
+
+# check_team(CHECK): what members have done.
+sub check_team
+{
+	my ($check) = @_;
+	my $team = Team->new($check);
+	$team->check_owners(glob("$dir/{member,changer}*.journal"));
+	foreach my $partition (0 .. $Publisher::streams[0]{partitions} - 1)
+	{
+		$team->check_work(0, $partition,
+			sql('SELECT id, kind, record_offset, record, member, given FROM work '
+				  . "WHERE \"partition\" = $partition ORDER BY id"));
+	}
+	return $team;
 }
 
 # check_relay(): what was published for what was consumed, once for each.
@@ -260,8 +287,9 @@ sub check_relay
 
 sub check_lag
 {
-	return map { "$_->[0], partition $_->[1]: lag $_->[2], " . ($_->[3] ? "held by $_->[3]" : 'held by nobody') }
-	  sql('SELECT consumer_group, "partition", lag, pid FROM stream.consumer_lag WHERE lag <> 0 OR pid IS NOT NULL');
+	return map { "$_->[0], partition $_->[1]: lag $_->[2], at $_->[3] of $_->[4] since $_->[5], " . ($_->[6] ? "held by $_->[6]" : 'held by nobody') }
+	  sql('SELECT consumer_group, "partition", lag, committed_offset, high_watermark, committed_at, pid FROM stream.consumer_lag '
+		  . 'WHERE lag <> 0 OR pid IS NOT NULL');
 }
 
 sub check_rest
@@ -288,6 +316,7 @@ start('Reader', 'reader5', manner => 'laggard');
 start('Reader', 'reader6', manner => 'cursor');
 start('Reader', 'reader7', manner => 'tight');
 start('Consumer', "consumer$_") foreach 1 .. 5;
+start('Member', "member$_") foreach 1 .. 4;
 start('Changer', 'changer');
 start('Roller', "roller$_") foreach 1 .. 2;
 start('Projector', "projector$_") foreach 1 .. 2;
@@ -295,9 +324,11 @@ start('Auditor', 'auditor');
 start('Killer', 'killer');
 start('Hunter', 'hunter');
 
-listen_until($deadline + $patience, '(?!Reader|Consumer).*');
+listen_until($deadline + $patience, '(?!Reader|Consumer|Member).*');
 tell_all('drain');
 listen_until(time() + $patience, 'Consumer');
+tell_all('settle');
+listen_until(time() + $patience, 'Member');
 tell_all('finish');
 listen_until(time() + $patience, '.*');
 show_progress();
@@ -306,7 +337,7 @@ stop_all();
 
 print "# the load is over; reading all of it again\n";
 my $check = Check->new($dir);
-my (@aftermath, @seals, @damage, @relay, @projections, $effects);
+my (@aftermath, @seals, @damage, @relay, @projections, $effects, $team);
 my $fine = eval {
 	# nobody publishes any more: all but the active segment can be sealed
 	foreach my $stream (@Publisher::streams)
@@ -326,6 +357,7 @@ my $fine = eval {
 	$check->compare;
 	$effects = check_effects($check);
 	@relay = check_relay();
+	$team = check_team($check);
 	$check->check_reader('live', $_) foreach glob("$dir/reader*.journal");
 	push @projections, Projections::check(\&sql, $patience);
 
@@ -357,6 +389,8 @@ my @counters = eval { check_counters() };
 push @counters, $@ if $@;
 push @{ $found{missing} }, 'no record was published' if !$records;
 my %done = $effects ? %{ $effects->{findings} } : ();
+my %worked = $team ? %{ $team->{findings} } : ();
+push @{ $worked{done} }, 'members have done nothing' if !$team || !$team->{done};
 push @{ $done{once} }, 'nothing was consumed' if !$effects || !$effects->{effects};
 
 ok('each acknowledged record is in the log, where the server said', @{ $found{missing} // [] });
@@ -370,6 +404,8 @@ ok('so does a reader after a restart', @{ $found{restart} // [] });
 ok('each group has the effects of its records, each once and in order', @{ $done{once} // [] });
 ok('what a statement consumes fits the tables that it sees', @{ $done{seen} // [] });
 ok('what was consumed to be published again was, once', @relay);
+ok('members have done all that they committed, and in the end each record', @{ $worked{done} // [] });
+ok('no partition had two owners at a time, nor an owner and a consumer', @{ $worked{owners} // [] });
 ok('each projection is what its records come to, computed again', @projections);
 ok('keys serialised by a row lock have their records in that order', @counters);
 ok('nothing unexpected happened to any client', @failures);
@@ -384,6 +420,9 @@ printf "# %s savepoints, %s rolled back; %s records read by live readers in %s c
   map { n($_) } qw(savepoints savepoints_rolled_back read calls_of_read rolls);
 printf "# %s records consumed in %s calls, %s of them committed; %s changes of groups\n",
   map({ n($_) } qw(consumed calls_of_consume)), $effects ? $effects->{effects} : 0, n('changes_of_groups');
+printf "# members: %s joins, %s leaves, %s deaths, %s hangs, %s fenced, %s revocations, %s periods of ownership\n",
+  map({ n($_) } qw(joins leaves deaths hangs members_fenced revocations)), $team ? $team->{periods} : 0;
+printf "# %s records polled in %s calls, %s calls repeated, %s commits\n", map { n($_) } qw(polled calls_of_poll calls_repeated commits);
 printf "# projections: %s compared and %s waited for under load; %s changes, %s recreations, %s changes of targets, %s locks; workers: %s terminated, %s cancelled, %s killed\n",
   map { n($_) } qw(audits waits_for_projections changes_of_projections recreations changes_of_targets locks terminate_worker cancel_worker crash_worker);
 printf "# killed: %s sessions, %s statements, %s processes, %s times the whole server, %s immediate stops; %s sessions in all\n",

@@ -2,13 +2,18 @@ package Changer;
 
 # Changes groups while they are consumed: pauses one and sets its offsets, drops another one
 # and creates it again.  What becomes of a group's position it writes into the table of the
-# effects, in the same transaction.
+# effects, in the same transaction.  It also consumes for a group that has members, which
+# must fail as long as one of them is alive.
+#
+# The journal's lines:
+#	M start end		consumed for that group between these times
 
 use strict;
 use warnings;
 
 use parent 'Worker';
 use Consumer;
+use Member;
 
 my %stream_of = map { $_->{name} => $Publisher::streams[ $_->{stream} ]{name} } @Consumer::groups;
 
@@ -24,7 +29,8 @@ sub run
 	my ($self) = @_;
 	while (!$self->over)
 	{
-		$self->change;
+		if   ($self->chance(0.85)) { $self->change }
+		else                       { $self->mix }
 		$self->nap($self->between(10, 300) / 1000);
 	}
 	# all can be consumed to the end
@@ -62,13 +68,27 @@ sub reset_offsets
 	my $target = $self->weighted(
 		[ 6, 'shift -' . $self->between(1, 300) ], [ 2, 'shift ' . $self->between(1, 50) ],
 		[ 1, 'offset ' . $self->between(0, 20000) ], [ 1, 'duration 500 ms' ], [ 1, 'latest' ], [ 0.3, 'earliest' ]);
-	my $partitions = $self->weighted([ 1, 'NULL' ], [ 1, '{0}' ], [ 1, '{2,1}' ]);
+	my $partitions = $self->weighted([ 1, 'NULL' ], [ 1, '{0}' ], [ 1, '{4,1}' ]);
 	$partitions = "'$partitions'" if $partitions ne 'NULL';
 	my $force = $self->chance(0.5) ? 'true' : 'false';
 	return
 		'INSERT INTO effect (consumer_group, "partition", kind, record_offset) '
 	  . "SELECT 'unsettled', \"partition\", 's', new_offset "
 	  . "FROM stream.reset_offsets('$stream_of{unsettled}', 'unsettled', '$target', $partitions, true, $force)";
+}
+
+sub mix
+{
+	my ($self) = @_;
+	my $start = Member::now();
+	my $result = $self->query(
+		'WITH w AS (INSERT INTO work ("partition", record_offset, record, member, given) '
+		  . "SELECT \"partition\", record_offset, coalesce(value, headers)->>'i', 'consume', 0 FROM "
+		  . "stream.consume('$Publisher::streams[0]{name}', 'team', 20) RETURNING *) SELECT count(*) FROM w", code => '55006');
+	return if $result->{error} || $result->{lost} || !$result->{rows}[0][0];
+	$self->note('M', $start, Member::now());
+	$self->count('mixed');
+	return;
 }
 
 # One change, or several in one transaction, which may be taken back.

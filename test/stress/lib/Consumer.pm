@@ -48,7 +48,8 @@ sub drain
 	my ($self) = @_;
 	while (1)
 	{
-		my $result = $self->query('SELECT count(*) FROM stream.consumer_lag WHERE lag > 0');
+		# but for the group that has members
+		my $result = $self->query("SELECT count(*) FROM stream.consumer_lag WHERE lag > 0 AND consumer_group <> 'team'");
 		next if $result->{error} || $result->{lost};
 		last if $result->{rows}[0][0] == 0;
 		foreach my $group (@groups)

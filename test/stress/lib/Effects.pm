@@ -23,12 +23,13 @@ sub finding
 }
 
 # check(GROUP, STREAM, PARTITION, ROWS): the rows of a partition of a group, in order:
-# id, kind, offset, record, doomed, call, seen, side.
+# id, kind, offset, record, doomed, call, seen, side.  False when there is a finding.
 sub check
 {
 	my ($self, $group, $stream, $partition, @rows) = @_;
 	my $log = $self->{check}{log}{"$stream $partition"} // [];
 	my $where = "group $group, partition $partition";
+	my $count = @{ $self->{findings}{once} // [] } + @{ $self->{findings}{seen} // [] };
 	my ($next, $before);
 
 	foreach (@rows)
@@ -64,10 +65,9 @@ sub check
 		$self->finding('seen', "$where: record $record at offset $offset came without its row in the table") if $side ne 't';
 		$before = { id => $id, call => $call, seen => $seen };
 	}
-	return if !defined $next;
 	$self->finding('once', "$where: " . (@$log - $next) . " records, from offset $log->[$next][0] on, were never consumed")
-	  if $next < @$log;
-	return;
+	  if defined $next && $next < @$log;
+	return $count == @{ $self->{findings}{once} // [] } + @{ $self->{findings}{seen} // [] };
 }
 
 1;

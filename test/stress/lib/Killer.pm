@@ -54,7 +54,7 @@ sub victims
 sub victim
 {
 	my ($self) = @_;
-	my @pids = $self->victims($self->weighted([ 6, 'publisher' ], [ 4, 'consumer' ], [ 2, 'reader' ], [ 1, 'roller' ], [ 0.5, 'changer' ]));
+	my @pids = $self->victims($self->weighted([ 6, 'publisher' ], [ 4, 'consumer' ], [ 3, 'member' ], [ 2, 'reader' ], [ 1, 'roller' ], [ 0.5, 'changer' ]));
 	return @pids ? $pids[ $self->between(0, $#pids) ] : undef;
 }
 

@@ -18,7 +18,7 @@ use warnings;
 use parent 'Worker';
 
 our @streams = (
-	{ name => 'stress', partitions => 3, face => 'streams.stress' },
+	{ name => 'stress', partitions => 5, face => 'streams.stress' },
 	{ name => 'Stress "2"', partitions => 1, face => 'streams."Stress ""2"""' },
 	# of Straddler.pm alone
 	{ name => 'straddled', partitions => 1, face => 'streams.straddled' },
