@@ -97,9 +97,34 @@ SELECT "partition", member_id FROM stream.consumer_lag WHERE consumer_group = 'o
 SELECT member_epoch, assigned, revoking FROM stream.heartbeat('s', 'other', 'm1', :member_epoch, '{0,1}') \gset
 SELECT state FROM stream.group_status WHERE consumer_group = 'other';
 SELECT member_epoch FROM stream.heartbeat('s', 'other', 'm1', :member_epoch, :'assigned') \gset
-SELECT assigned FROM stream.heartbeat('s', 'other', 'm2', :epoch2, '{}');
+SELECT assigned, member_epoch AS epoch2 FROM stream.heartbeat('s', 'other', 'm2', :epoch2, '{}') \gset
+SELECT :'assigned' AS assigned;
 SELECT state FROM stream.group_status WHERE consumer_group = 'other';
 SELECT "partition", member_id FROM stream.consumer_lag WHERE consumer_group = 'other' ORDER BY 1;
+-- what a member polls is processed when it goes on behind it, or has committed it
+CREATE PROCEDURE poll_slowly(after stream.record_position[], commits stream.record_position[], epoch int, INOUT last text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_sleep(0.02);
+	SELECT max(stream.record_position(p."partition", p.record_offset)::text) INTO last
+	FROM stream.poll('s', 'other', 'm2', epoch, after, commits, 10) p;
+END $$;
+CREATE VIEW measured AS SELECT worker_rate BETWEEN 1 AND 500 AS slow FROM stream.group_status WHERE consumer_group = 'other';
+CALL poll_slowly(NULL, NULL, :epoch2, NULL) \gset
+-- the answer was lost
+CALL poll_slowly(NULL, NULL, :epoch2, NULL) \gset
+TABLE measured;
+CALL poll_slowly(ARRAY[:'last']::stream.record_position[], NULL, :epoch2, NULL) \gset
+TABLE measured;
+SELECT measured_at AS before FROM stream.group_status WHERE consumer_group = 'other' \gset
+CALL poll_slowly(NULL, ARRAY[:'last']::stream.record_position[], :epoch2, NULL) \gset
+SELECT measured_at > :'before' AS measured FROM stream.group_status WHERE consumer_group = 'other';
+SELECT measured_at AS before FROM stream.group_status WHERE consumer_group = 'other' \gset
+SELECT stream.commit_offsets('s', 'other', 'm2', :epoch2, ARRAY[:'last']::stream.record_position[]);
+CALL poll_slowly(NULL, NULL, :epoch2, NULL) \gset
+SELECT measured_at > :'before' AS measured FROM stream.group_status WHERE consumer_group = 'other';
+TABLE measured;
+DROP VIEW measured;
+DROP PROCEDURE poll_slowly;
 SELECT stream.drop_consumer_group('s', 'other'); \echo :SQLSTATE
 
 -- Privileges.

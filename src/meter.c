@@ -69,6 +69,7 @@ enter_meter(Oid table, int32 group_id, int32 partition, TimestampTz last_call)
 		meter->full_records = 0;
 		meter->full_busy_us = 0;
 		meter->measured_at = 0;
+		meter->polled.records = 0;
 	}
 	LWLockRelease(&stream_control->meter_lock);
 	return meter;
@@ -197,6 +198,47 @@ stream_meter_batch(Oid table, int32 group_id, int32 partition,
 	meter = find_meter(group_id, partition);
 	if (meter != NULL)
 		stream_meter_committed(meter, full ? records : 0, busy_us);
+	LWLockRelease(&stream_control->meter_lock);
+}
+
+/*
+ * stream_meter_take_polled returns the full batch that a member has polled of a
+ * partition before, and ends it, whoever has; false: there was none of its own.
+ */
+bool
+stream_meter_take_polled(int32 group_id, int32 partition, uint32 member, StreamPolled *polled)
+{
+	StreamMeter *meter;
+	bool		found = false;
+
+	LWLockAcquire(&stream_control->meter_lock, LW_SHARED);
+	meter = find_meter(group_id, partition);
+	if (meter != NULL)
+	{
+		SpinLockAcquire(&meter->mutex);
+		*polled = meter->polled;
+		meter->polled.records = 0;
+		SpinLockRelease(&meter->mutex);
+		found = polled->records > 0 && polled->member == member;
+	}
+	LWLockRelease(&stream_control->meter_lock);
+	return found;
+}
+
+void
+stream_meter_set_polled(Oid table, int32 group_id, int32 partition, const StreamPolled *polled)
+{
+	StreamMeter *meter;
+
+	(void) stream_meter(table, group_id, partition);
+	LWLockAcquire(&stream_control->meter_lock, LW_SHARED);
+	meter = find_meter(group_id, partition);
+	if (meter != NULL)
+	{
+		SpinLockAcquire(&meter->mutex);
+		meter->polled = *polled;
+		SpinLockRelease(&meter->mutex);
+	}
 	LWLockRelease(&stream_control->meter_lock);
 }
 

@@ -26,6 +26,9 @@ extern void stream_meter_rolled_back(StreamMeter *meter);
 extern void stream_meter_batch(Oid table, int32 group_id, int32 partition,
 							   int64 records, int64 busy_us, bool full);
 
+extern bool stream_meter_take_polled(int32 group_id, int32 partition, uint32 member, StreamPolled *polled);
+extern void stream_meter_set_polled(Oid table, int32 group_id, int32 partition, const StreamPolled *polled);
+
 extern void stream_meter_call(Oid table, int32 group_id);
 extern void stream_meter_holds(int32 group_id);
 extern void stream_meter_holds_nothing(void);

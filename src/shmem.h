@@ -163,6 +163,16 @@ typedef struct StreamMeterKey
 	int32		partition;
 } StreamMeterKey;
 
+/* The part of a full batch that a member has polled of a partition. */
+typedef struct StreamPolled
+{
+	uint32		member;			/* hash of its id */
+	int64		records;		/* 0: there is none */
+	int64		end_offset;		/* behind the last one */
+	TimestampTz at;				/* when the poll began */
+	double		share;			/* of the time it takes */
+} StreamPolled;
+
 /* What a group has done lately in a partition. */
 typedef struct StreamMeter
 {
@@ -174,6 +184,7 @@ typedef struct StreamMeter
 	double		full_records;	/* of full batches, decayed; 0: none yet */
 	double		full_busy_us;	/* the time they took, decayed likewise */
 	TimestampTz measured_at;	/* when the last full batch ended; 0: none yet */
+	StreamPolled polled;		/* a full batch that a member is processing */
 } StreamMeter;
 
 #define STREAM_CONSUMER_GROUPS	4	/* that a session can work for at a time, to be counted */

@@ -14,12 +14,17 @@
  * there is nothing that a client could process and commit, so it is passed over
  * here, and lag returns to zero.
  *
+ * A full batch, one that left records behind, is processed from one poll to the
+ * member's next one, if that goes on behind it: so the group's capacity is
+ * measured.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
 #include "args.h"
+#include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "consumer/commit.h"
 #include "consumer/coordinator.h"
@@ -27,9 +32,11 @@
 #include "consumer/holds.h"
 #include "consumer/offsets.h"
 #include "log/read.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "sessions.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(stream_poll);
 PG_FUNCTION_INFO_V1(stream_poll_bytes);
@@ -54,9 +61,46 @@ pass_over(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64
 	stream_append_offset(fetch->group.group_id, partition, &newest, offset, skipped);
 }
 
-/* poll_partition returns what a partition has behind a position; after is -1: the committed one. */
+/*
+ * end_batch counts what the member has polled of a partition before in a full
+ * batch, when it has processed it: it says so, or has committed it.
+ */
 static void
-poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64 after)
+end_batch(StreamFetch *fetch, uint32 member, int32 partition, int64 after, TimestampTz now)
+{
+	int32		group_id = fetch->group.group_id;
+	StreamPolled polled;
+	StreamOffset newest;
+
+	if (!stream_meter_take_polled(group_id, partition, member, &polled))
+		return;
+	if (after >= polled.end_offset ||
+		(stream_newest_offset(group_id, partition, NULL, &newest) == STREAM_OFFSET_FOUND &&
+		 newest.committed_offset >= polled.end_offset))
+		stream_meter_batch(fetch->table, group_id, partition, polled.records,
+						   (int64) (Max(0, now - polled.at) * polled.share), true);
+}
+
+/* begin_batch notes what a full batch has of each partition: records[p], behind which ends[p] is. */
+static void
+begin_batch(StreamFetch *fetch, uint32 member, int32 partitions, const int64 *records, const int64 *ends,
+			TimestampTz now)
+{
+	for (int32 p = 0; p < partitions; p++)
+	{
+		StreamPolled polled = {member, records[p], ends[p], now, (double) records[p] / fetch->records};
+
+		if (records[p] > 0)
+			stream_meter_set_polled(fetch->table, fetch->group.group_id, p, &polled);
+	}
+}
+
+/*
+ * poll_partition returns what a partition has behind a position; after is -1: the
+ * committed one.  *reached is set behind the last record.
+ */
+static void
+poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, int64 after, int64 *reached)
 {
 	int32		group_id = fetch->group.group_id;
 	StreamOffset newest;
@@ -86,6 +130,7 @@ poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, 
 	else
 		position = stream_fetch_start(fetch, partition, newest.committed_offset, &skipped);
 	end = stream_fetch_partition(fetch, partition, position);
+	*reached = end;
 
 	if (position != newest.committed_offset + skipped)
 		return;					/* what lies before is not processed yet */
@@ -107,6 +152,10 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	int32		first;
 	int64	   *after;
 	int64	   *processed;
+	int64	   *records;
+	int64	   *ends;
+	TimestampTz now = GetCurrentTimestamp();
+	uint32		member = hash_bytes((const unsigned char *) member_id, strlen(member_id));
 
 	stream_need_argument(fcinfo, 0, "stream");
 	stream_need_argument(fcinfo, 3, "member_epoch");
@@ -127,7 +176,11 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	stream_commit_processed(fetch.table, &fetch.group, member_id, client_epoch, processed);
 	if (fetch.group.paused)
 		return (Datum) 0;
+	for (int p = -1; (p = stream_pset_next(&row->member.assigned, p)) >= 0;)
+		end_batch(&fetch, member, p, after[p], now);
 
+	records = palloc0_array(int64, partitions);
+	ends = palloc_array(int64, partitions);
 	/* begin anywhere, so that no partition starves while others are busy */
 	first = pg_prng_uint32(&pg_global_prng_state) % (uint32) partitions;
 	for (int32 i = 0; i < partitions && fetch.records_left > 0; i++)
@@ -137,8 +190,15 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 		CHECK_FOR_INTERRUPTS();
 		/* what the client does not know yet that it has must wait until it does */
 		if (stream_pset_has(&row->member.assigned, partition) && row->member.epochs[partition] <= client_epoch)
-			poll_partition(&fetch, row, partition, after[partition]);
+		{
+			int64		before = fetch.records;
+
+			poll_partition(&fetch, row, partition, after[partition], &ends[partition]);
+			records[partition] = fetch.records - before;
+		}
 	}
+	if (fetch.more)
+		begin_batch(&fetch, member, partitions, records, ends, now);
 	return (Datum) 0;
 }
 
