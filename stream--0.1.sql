@@ -605,6 +605,17 @@ COMMENT ON COLUMN stream.projection_definition.replay_safe IS
 COMMENT ON COLUMN stream.projection_definition.batch_records IS 'records a batch at most; null: chosen as it goes';
 COMMENT ON COLUMN stream.projection_definition.owner IS 'the role that it runs as';
 COMMENT ON COLUMN stream.projection_definition.search_path IS 'under which the SQL is parsed';
+CREATE FUNCTION stream.retry_dead_letters(projection text, dead_letter_ids bigint[] = NULL, max_records int = 1000,
+	OUT dead_letter_id bigint, OUT "partition" int, OUT record_offset bigint, OUT applied boolean, OUT sqlstate text, OUT error text)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_retry_dead_letters';
+COMMENT ON FUNCTION stream.retry_dead_letters(text, bigint[], int) IS
+	'applies records that a projection has put aside, in the order of the log, and removes those that succeed; null: all; needs ownership';
+
+CREATE FUNCTION stream.skip_projection_record(projection text, "position" stream.record_position, reason text) RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_skip_projection_record';
+COMMENT ON FUNCTION stream.skip_projection_record(text, stream.record_position, text) IS
+	'passes a projection''s next record of a partition, and keeps it with the reason in stream.dead_letters; needs ownership';
 
 CREATE FUNCTION stream.wait_for(projection text, positions stream.record_position[] = NULL, timeout interval = '5 s') RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for';
@@ -817,15 +828,18 @@ CREATE FUNCTION stream_internal.visible_streams(OUT stream_id int, OUT stream na
 COMMENT ON FUNCTION stream_internal.visible_streams() IS 'streams that the views show to the user';
 
 CREATE VIEW stream.dead_letters WITH (security_barrier) AS
-	SELECT d.dead_letter_id, s.stream, g.consumer_group, d."partition", d.record_offset, d.published_at, d.key, d.value, d.value_bytes,
+	SELECT d.dead_letter_id, s.stream, g.consumer_group, g.projection, d."partition", d.record_offset, d.published_at, d.key, d.value, d.value_bytes,
 		d.headers, d.reason, d.sqlstate, d.user_name AS "user", d.created_at, d.retries
 	FROM stream_internal.visible_streams() s
-		JOIN stream_internal.consumer_groups g ON g.stream_id = s.stream_id
+		JOIN (SELECT group_id, stream_id, consumer_group, NULL::name AS projection FROM stream_internal.consumer_groups
+			UNION ALL SELECT projection_id, stream_id, NULL, projection FROM stream_internal.projections) g ON g.stream_id = s.stream_id
 		JOIN stream_internal.dead_letters d ON d.group_id = g.group_id;
-COMMENT ON VIEW stream.dead_letters IS 'records that a consumer group has passed without processing them, with the reason';
+COMMENT ON VIEW stream.dead_letters IS
+	'records that a consumer group, or a projection, has passed without processing them, with the reason';
 COMMENT ON COLUMN stream.dead_letters.value_bytes IS 'the value in streams of value type bytea; both are null in a tombstone';
-COMMENT ON COLUMN stream.dead_letters.sqlstate IS 'of the error; null: passed by skip_record';
-COMMENT ON COLUMN stream.dead_letters.user IS 'who has passed it';
+COMMENT ON COLUMN stream.dead_letters.sqlstate IS 'of the error; null: passed by skip_record or skip_projection_record';
+COMMENT ON COLUMN stream.dead_letters.user IS 'who has passed it; a projection''s worker does so as its own user';
+COMMENT ON COLUMN stream.dead_letters.retries IS 'by retry_dead_letters, all in vain';
 CREATE FUNCTION stream_internal.group_members(OUT consumer_group name, OUT stream name, OUT member_id name, OUT instance_id name,
 	OUT state text, OUT member_epoch int, OUT assigned int[], OUT revoking int[], OUT target int[],
 	OUT last_heartbeat timestamptz, OUT last_poll timestamptz, OUT session_timeout interval, OUT max_poll_interval interval,

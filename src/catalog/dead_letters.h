@@ -30,9 +30,22 @@
 #define Anum_dead_letters_retries		14
 #define Natts_dead_letters				14
 
+/* A record that was kept, as the columns of a record: log/value.h. */
+typedef struct StreamDeadLetter
+{
+	int64		id;
+	int32		partition;
+	int64		record_offset;
+	Datum		values[6];
+	bool		nulls[6];
+} StreamDeadLetter;
+
 extern int64 stream_insert_dead_letter(int32 group_id, StreamValueType value_type,
 									   const Datum *record, const bool *record_nulls,
 									   const char *reason, const char *sqlstate);
+extern List *stream_dead_letters(int32 group_id, StreamValueType value_type);
+extern void stream_dead_letter_failed(int64 id, const char *reason, const char *sqlstate);
+extern void stream_delete_dead_letter(int64 id);
 extern void stream_delete_dead_letters(int32 group_id);
 
 #endif							/* STREAM_DEAD_LETTERS_H */

@@ -87,6 +87,16 @@ stream_lock_offset(int32 group_id, int32 partition)
 	(void) lock_offset(group_id, partition, false);
 }
 
+/* stream_offset_lock_held says whether this session holds the lock. */
+bool
+stream_offset_lock_held(int32 group_id, int32 partition)
+{
+	LOCKTAG		tag;
+
+	set_offset_tag(&tag, group_id, partition);
+	return stream_lock_held_by_me(&tag, ExclusiveLock);
+}
+
 /* stream_unlock_offset undoes one of those two. */
 void
 stream_unlock_offset(int32 group_id, int32 partition)

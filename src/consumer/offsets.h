@@ -39,6 +39,7 @@ typedef enum StreamOffsetFound
 
 extern bool stream_try_lock_offset(int32 group_id, int32 partition);
 extern void stream_lock_offset(int32 group_id, int32 partition);
+extern bool stream_offset_lock_held(int32 group_id, int32 partition);
 extern void stream_unlock_offset(int32 group_id, int32 partition);
 extern bool stream_offset_is_free(int32 group_id, int32 partition);
 

@@ -110,7 +110,10 @@ stream_report_failure(const StreamApply *apply, const ErrorData *error, bool sto
 				(errcode(error->sqlerrcode),
 				 errmsg("projection \"%s\", partition %d, cannot apply offset %lld: %s",
 						NameStr(apply->name), apply->partition, (long long) row.record_offset, row.message),
-				 error->detail ? errdetail_internal("%s", error->detail) : 0,
-				 error->context ? errcontext("%s", error->context) : 0,
+				 errhidecontext(true),
+				 error->detail || error->context ?
+				 errdetail_internal("%s%s%s", error->detail ? error->detail : "",
+									error->detail && error->context ? "\n" : "",
+									error->context ? error->context : "") : 0,
 				 errhint("It is tried again with growing delays, and not logged again until the reason changes: see stream.projection_status.")));
 }
