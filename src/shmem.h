@@ -141,6 +141,7 @@ typedef struct StreamTaskKey
 typedef struct StreamTask
 {
 	StreamTaskKey key;			/* hash key, constant */
+	Oid			table;			/* the stream's, constant */
 	uint32		resets;			/* grows when its offset was moved from outside */
 	int32		pid;			/* of the applier that is at it; 0: none */
 	int64		applied_offset; /* the next one to apply, as committed; -1: not

@@ -17,6 +17,7 @@
 #include "meter.h"
 #include "miscadmin.h"
 #include "sessions.h"
+#include "task.h"
 #include "utils/memutils.h"
 
 /* State of a stream, or of a database, that goes when the transaction ends. */
@@ -82,6 +83,7 @@ static void
 forget(const PendingForget *pending)
 {
 	stream_remove_meters(pending->database, pending->table, pending->group_id);
+	stream_remove_tasks(pending->database, pending->table, pending->group_id);
 	if (pending->group_id != 0)
 		return;
 	stream_remove_partitions(pending->database, pending->table);

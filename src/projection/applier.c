@@ -30,6 +30,7 @@
 #include "guc.h"
 #include "log/reserve.h"
 #include "log/wait.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
@@ -37,8 +38,8 @@
 #include "projection/apply.h"
 #include "projection/failure.h"
 #include "projection/statement.h"
-#include "projection/task.h"
 #include "storage/latch.h"
+#include "task.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -155,7 +156,7 @@ add_projection(const StreamProjection *projection)
 	entry->tasks = MemoryContextAlloc(known_context, entry->partitions * sizeof(StreamTask *));
 	entry->looks = MemoryContextAllocZero(known_context, entry->partitions * sizeof(Look));
 	for (int32 i = 0; i < entry->partitions; i++)
-		entry->tasks[i] = stream_task_enter(entry->projection_id, i);
+		entry->tasks[i] = stream_task_enter(table, entry->projection_id, i);
 	nknown++;
 }
 
@@ -419,6 +420,8 @@ apply_task(KnownProjection *projection, int32 partition, StreamTask *state)
 			look->watermark = has_state ? watermark.watermark : -1;
 			break;
 		case STREAM_APPLY_DONE:
+			stream_meter_batch(projection->table, projection->projection_id, partition, apply.records,
+							   (int64) INSTR_TIME_GET_MICROSEC(duration), apply.full && state->suspects == 0);
 			succeeded(&apply, state, (int64) INSTR_TIME_GET_MILLISEC(duration));
 			break;
 	}

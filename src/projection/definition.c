@@ -30,6 +30,7 @@
 #include "consumer/target.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "log/forget.h"
 #include "miscadmin.h"
 #include "projection/query.h"
 #include "projection/target.h"
@@ -313,6 +314,7 @@ stream_drop_projection(PG_FUNCTION_ARGS)
 	for (int32 partition = 0; partition < partitions; partition++)
 		stream_lock_offset(projection->projection_id, partition);
 	stream_delete_projection(projection->projection_id);
+	stream_forget_group(projection->projection_id, true);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * task.c
- *		What the processes share of a projection's partitions.
+ *		What the processes share of projections' partitions.
  *
  * A task is one partition of one projection, Kafka Streams' word for it.
  * Appliers tell each other here who is at which one, how far it has come, and
@@ -19,10 +19,11 @@
 
 #include "guc.h"
 #include "miscadmin.h"
-#include "projection/task.h"
 #include "storage/ipc.h"
+#include "task.h"
 
-static StreamTask *claimed = NULL;	/* by this process; null: none */
+static bool claimed = false;	/* this process is at the task of ... */
+static StreamTaskKey claimed_key;
 static bool exit_registered = false;
 
 /* stream_task_removals returns a number that changes when pointers to tasks become void. */
@@ -50,7 +51,7 @@ task_key(int32 projection_id, int32 partition)
  * stream_task_removals says the same.
  */
 StreamTask *
-stream_task_enter(int32 projection_id, int32 partition)
+stream_task_enter(Oid table, int32 projection_id, int32 partition)
 {
 	StreamTaskKey key = task_key(projection_id, partition);
 	StreamTask *task;
@@ -65,6 +66,7 @@ stream_task_enter(int32 projection_id, int32 partition)
 		{
 			memset(task, 0, sizeof(StreamTask));
 			task->key = key;
+			task->table = table;
 			task->applied_offset = -1;
 			task->failing = true;
 			stream_control->ntasks++;
@@ -98,7 +100,7 @@ stream_task_claim(StreamTask **tasks, int32 ntasks, int32 partition, int32 worke
 	StreamTask *task = tasks[partition];
 	int32		busy = 0;
 
-	Assert(claimed == NULL);
+	Assert(!claimed);
 	if (!exit_registered)
 	{
 		before_shmem_exit(let_go_at_exit, (Datum) 0);
@@ -113,11 +115,21 @@ stream_task_claim(StreamTask **tasks, int32 ntasks, int32 partition, int32 worke
 		{
 			task->pid = MyProcPid;
 			*state = *task;
-			claimed = task;
+			claimed = true;
+			claimed_key = task->key;
 		}
 	}
 	LWLockRelease(&stream_control->task_lock);
-	return claimed != NULL;
+	return claimed;
+}
+
+/* find_claimed finds the task that this process is at; null: it has been removed. */
+static StreamTask *
+find_claimed(void)
+{
+	StreamTask *task = hash_search(stream_task_hash, &claimed_key, HASH_FIND, NULL);
+
+	return task != NULL && task->pid == MyProcPid ? task : NULL;
 }
 
 /*
@@ -127,20 +139,24 @@ stream_task_claim(StreamTask **tasks, int32 ntasks, int32 partition, int32 worke
 void
 stream_task_release(const StreamTask *state)
 {
-	StreamTask *task = claimed;
+	StreamTask *task;
 
 	LWLockAcquire(&stream_control->task_lock, LW_EXCLUSIVE);
-	if (task->resets == state->resets)
+	task = find_claimed();
+	if (task != NULL)
 	{
-		task->applied_offset = state->applied_offset;
-		task->failing = state->failing;
-		task->failures = state->failures;
-		task->retry_at = state->retry_at;
-		task->suspects = state->suspects;
+		if (task->resets == state->resets)
+		{
+			task->applied_offset = state->applied_offset;
+			task->failing = state->failing;
+			task->failures = state->failures;
+			task->retry_at = state->retry_at;
+			task->suspects = state->suspects;
+		}
+		task->batch_records = state->batch_records;
+		task->pid = 0;
 	}
-	task->batch_records = state->batch_records;
-	task->pid = 0;
-	claimed = NULL;
+	claimed = false;
 	LWLockRelease(&stream_control->task_lock);
 }
 
@@ -148,12 +164,18 @@ stream_task_release(const StreamTask *state)
 void
 stream_task_let_go(void)
 {
-	if (claimed == NULL)
+	StreamTask *task;
+
+	if (!claimed)
 		return;
 	LWLockAcquire(&stream_control->task_lock, LW_EXCLUSIVE);
-	claimed->pid = 0;
-	claimed->applied_offset = -1;
-	claimed = NULL;
+	task = find_claimed();
+	if (task != NULL)
+	{
+		task->pid = 0;
+		task->applied_offset = -1;
+	}
+	claimed = false;
 	LWLockRelease(&stream_control->task_lock);
 }
 
@@ -228,9 +250,13 @@ stream_tasks_keep(const int32 *projection_ids, int n)
 	LWLockRelease(&stream_control->task_lock);
 }
 
-/* stream_tasks_remove_database removes those of a database that has gone; it does not throw. */
+/*
+ * stream_remove_tasks forgets a projection's tasks, or when that is zero those of
+ * a stream's projections, or when that is invalid a database's.  It does not
+ * throw: it runs in transaction callbacks.
+ */
 void
-stream_tasks_remove_database(Oid database)
+stream_remove_tasks(Oid database, Oid table, int32 projection_id)
 {
 	HASH_SEQ_STATUS status;
 	StreamTask *task;
@@ -239,7 +265,9 @@ stream_tasks_remove_database(Oid database)
 	hash_seq_init(&status, stream_task_hash);
 	while ((task = hash_seq_search(&status)) != NULL)
 	{
-		if (task->key.database == database)
+		if (task->key.database == database &&
+			(projection_id != 0 ? task->key.projection_id == projection_id :
+			 !OidIsValid(table) || task->table == table))
 		{
 			(void) hash_search(stream_task_hash, &task->key, HASH_REMOVE, NULL);
 			stream_control->ntasks--;
