@@ -49,6 +49,9 @@
 /* It does not grow when one took longer than this, in ms. */
 #define STREAM_LONG_BATCH		2000
 
+/* The next one is at most so many times as large, and should not take longer than half of that. */
+#define STREAM_BATCH_GROWTH		10
+
 /* How long a partition that somebody else holds is left alone, in ms. */
 #define STREAM_BUSY_DELAY		100
 
@@ -301,7 +304,12 @@ succeeded(const StreamApply *apply, StreamTask *state, int64 ms)
 		state->batch_records = Max(apply->records, 1);
 	}
 	else if (apply->full && ms < STREAM_LONG_BATCH && apply->records >= apply->max_records)
-		state->batch_records = (int32) Min((int64) apply->max_records * 2, stream_batch_records);
+	{
+		int64		growth = STREAM_LONG_BATCH / 2 / Max(ms, 1);
+
+		growth = Min(Max(growth, 2), STREAM_BATCH_GROWTH);
+		state->batch_records = (int32) Min((int64) apply->max_records * growth, stream_batch_records);
+	}
 }
 
 /* attempt makes one in a transaction; returns the error, in the caller's context, or null. */

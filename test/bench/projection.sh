@@ -6,7 +6,7 @@
 #	a record	INSERT ... ON CONFLICT DO UPDATE SET n = GREATEST(...) for each record, in
 #		a procedure in the server, 1000 in a transaction
 #	a batch		one such statement for a batch, which is aggregated first.  Batches are of
-#		the sizes of an applier's: from 1000 on twice as many each time, up to 100,000
+#		the sizes of an applier's: 1000, 10,000, then 100,000
 #
 # Appliers do not wait for the disk when they commit, so the plain side does not either.
 #
@@ -58,7 +58,7 @@ make_projections() {
 					ON CONFLICT (key) DO UPDATE SET n = GREATEST(t.n, excluded.n);
 				COMMIT;
 				first := first + size;
-				size := LEAST(2 * size, 100000);
+				size := LEAST(10 * size, 100000);
 			END LOOP;
 		END \$\$" "
 		-- A statement's snapshot would keep dead rows from being pruned: short ones.
