@@ -687,7 +687,8 @@ COMMENT ON FUNCTION stream.scaling_advice(text, text, interval) IS
 	'workers that a group needs to be rid of its lag within a time: (lag / target + arrival_rate) / worker_rate, rounded up, at most the number of partitions; needs SELECT';
 
 --
--- What merges are made of, beside what PostgreSQL has.
+-- What merges are made of, beside what PostgreSQL has.  Without SSPACE, the planner
+-- takes a state for so large that it sorts rather than hashes.
 --
 
 CREATE FUNCTION stream_internal.larger(anyelement, anyelement) RETURNS anyelement
@@ -713,12 +714,12 @@ CREATE FUNCTION stream_internal.rank_final(internal, anyelement, VARIADIC "any")
 	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_rank_final';
 COMMENT ON FUNCTION stream_internal.rank_final(internal, anyelement, VARIADIC "any") IS 'aggregate final function';
 CREATE AGGREGATE stream.latest(value anyelement, VARIADIC "by" "any") (
-	SFUNC = stream_internal.latest_step, STYPE = internal,
+	SFUNC = stream_internal.latest_step, STYPE = internal, SSPACE = 128,
 	FINALFUNC = stream_internal.rank_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
 COMMENT ON AGGREGATE stream.latest(anyelement, VARIADIC "any") IS
 	'the value, which may be null, of the row with the greatest by; ties are broken by what else is given, and by the value: the greatest, null least';
 CREATE AGGREGATE stream.earliest(value anyelement, VARIADIC "by" "any") (
-	SFUNC = stream_internal.earliest_step, STYPE = internal,
+	SFUNC = stream_internal.earliest_step, STYPE = internal, SSPACE = 128,
 	FINALFUNC = stream_internal.rank_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
 COMMENT ON AGGREGATE stream.earliest(anyelement, VARIADIC "any") IS
 	'the value, which may be null, of the row with the least by; ties are broken by what else is given, and by the value: the greatest, null least';
@@ -743,7 +744,7 @@ CREATE FUNCTION stream_internal.array_union_final(internal, anyarray) RETURNS an
 	LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'stream_array_union_final';
 COMMENT ON FUNCTION stream_internal.array_union_final(internal, anyarray) IS 'aggregate final function';
 CREATE AGGREGATE stream.array_union_agg(anyarray) (
-	SFUNC = stream_internal.array_union_step, STYPE = internal,
+	SFUNC = stream_internal.array_union_step, STYPE = internal, SSPACE = 256,
 	FINALFUNC = stream_internal.array_union_final, FINALFUNC_EXTRA, PARALLEL = SAFE);
 COMMENT ON AGGREGATE stream.array_union_agg(anyarray) IS 'array_union of all arrays';
 
