@@ -176,6 +176,17 @@ SELECT count(*) - :before AS more FROM records('s');
 COMMIT;
 SELECT count(*) - :before AS more FROM records('s');
 
+-- Rows as read() lays them out itself, around the sizes where a length word grows, are those of the table.
+SELECT stream.create_stream('sizes');
+SELECT count(stream.publish('sizes', CASE WHEN k >= 0 THEN repeat('k', k) END, to_jsonb(repeat('v', v)),
+	CASE WHEN k % 2 = 0 THEN jsonb_build_object('h', repeat('h', k + v)) END))
+FROM unnest(ARRAY[-1, 0, 1, 2, 3, 4, 5, 124, 125, 126, 127, 128, 129, 130]) k,
+	unnest(ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 100, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 10000]) v;
+SELECT count(stream.publish_tombstone('sizes', repeat('k', k))) FROM generate_series(120, 130) k;
+SELECT count(*), count(r.key) AS keys, count(r.value) AS record_values, count(r.headers) AS headers
+FROM streams.sizes f JOIN stream.read('sizes', 0, NULL, NULL, NULL) r USING ("partition", record_offset)
+WHERE (f.published_at, f.key, f.value, f.headers) IS NOT DISTINCT FROM (r.published_at, r.key, r.value, r.headers);
+
 DROP TABLE accounts;
 DROP FUNCTION follow;
-SELECT stream.drop_stream('s'), stream.drop_stream('bytes'), stream.drop_stream('old');
+SELECT stream.drop_stream('s'), stream.drop_stream('bytes'), stream.drop_stream('old'), stream.drop_stream('sizes');

@@ -111,8 +111,6 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 {
 	StreamReader reader;
 	StreamRecord record;
-	Datum		values[Natts_record];
-	bool		nulls[Natts_record];
 
 	stream_reader_begin(&reader, fetch->table, partition, position, fetch->own);
 	while (fetch->records_left > 0 && stream_reader_next(&reader, &record))
@@ -126,8 +124,7 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 			fetch->more = true;
 			break;
 		}
-		stream_record_datums(&fetch->copies, partition, &record, STREAM_WANT_ALL, values, nulls);
-		tuplestore_putvalues(fetch->rsinfo->setResult, fetch->rsinfo->setDesc, values, nulls);
+		stream_put_record(&fetch->copies, fetch->rsinfo->setResult, partition, &record);
 		fetch->records++;
 		fetch->records_left--;
 		fetch->bytes_left -= Min(bytes, fetch->bytes_left);

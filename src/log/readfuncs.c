@@ -49,8 +49,6 @@ read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 	StreamReader reader;
 	StreamRecord record;
 	StreamRecordDatums copies = {0};
-	Datum		values[Natts_record];
-	bool		nulls[Natts_record];
 	int64		n = 0;
 	int64		bytes = 0;
 
@@ -80,8 +78,7 @@ read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 		/* the first one comes whatever its size, or a reader would be stuck */
 		if (bytes > max_bytes && n > 0)
 			break;
-		stream_record_datums(&copies, partition, &record, STREAM_WANT_ALL, values, nulls);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		stream_put_record(&copies, rsinfo->setResult, partition, &record);
 		n++;
 	}
 	stream_reader_end(&reader);

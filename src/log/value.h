@@ -11,6 +11,7 @@
 #include "catalog/streams.h"
 #include "log/batch.h"
 #include "lib/stringinfo.h"
+#include "utils/tuplestore.h"
 
 /* Columns of a record, in the order of the read functions and foreign tables. */
 #define Anum_record_partition		1
@@ -40,5 +41,7 @@ typedef struct StreamRecordDatums
 
 extern void stream_record_datums(StreamRecordDatums *copies, int32 partition, const StreamRecord *record,
 								 int wanted, Datum *values, bool *nulls);
+extern void stream_put_record(StreamRecordDatums *copies, Tuplestorestate *rows, int32 partition,
+							  const StreamRecord *record);
 
 #endif							/* STREAM_VALUE_H */

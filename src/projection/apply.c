@@ -121,9 +121,6 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 	StreamRecordDatums copies = {0};
 	MemoryContext batch_context = NULL;
 	Tuplestorestate *batch = NULL;
-	TupleDesc	desc = stream_batch_desc(value_type);
-	Datum		values[Natts_record];
-	bool		nulls[Natts_record];
 	StreamReader reader;
 	StreamRecord record;
 
@@ -144,8 +141,7 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 		}
 		if (batch == NULL)
 			batch = begin_batch(&batch_context);
-		stream_record_datums(&copies, apply->partition, &record, STREAM_WANT_ALL, values, nulls);
-		tuplestore_putvalues(batch, desc, values, nulls);
+		stream_put_record(&copies, batch, apply->partition, &record);
 		bytes_left -= Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
 		if (apply->records >= apply->max_records || bytes_left <= 0)
 		{
