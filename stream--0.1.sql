@@ -861,12 +861,16 @@ COMMENT ON COLUMN stream.group_members.revoking IS 'partitions it may still comm
 COMMENT ON COLUMN stream.group_members.target IS 'partitions it is to have';
 COMMENT ON COLUMN stream.group_members.last_heartbeat IS 'last sign of life; after a restart, when it was first asked for';
 
+CREATE FUNCTION stream_internal.expire_groups() RETURNS int
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_expire_groups_now';
+COMMENT ON FUNCTION stream_internal.expire_groups() IS 'drops consumer groups that were not used for stream.offset_retention, as the manager does, and counts them';
+
 CREATE FUNCTION stream_internal.group_status(OUT consumer_group name, OUT stream name, OUT state text, OUT paused boolean,
 	OUT group_epoch int, OUT target_epoch int, OUT members int, OUT workers int, OUT partitions int,
 	OUT lag bigint, OUT oldest_unread_at timestamptz, OUT lag_seconds double precision, OUT committed_at timestamptz,
 	OUT arrival_rate double precision, OUT worker_rate double precision, OUT capacity double precision,
 	OUT utilization double precision, OUT headroom double precision, OUT headroom_one_worker_fewer double precision,
-	OUT measured_at timestamptz, OUT on_offset_out_of_range text, OUT max_poll_interval interval)
+	OUT measured_at timestamptz, OUT on_offset_out_of_range text, OUT max_poll_interval interval, OUT expires_at timestamptz)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_group_status';
 COMMENT ON FUNCTION stream_internal.group_status() IS 'behind the view stream.group_status';
@@ -890,6 +894,8 @@ COMMENT ON COLUMN stream.group_status.utilization IS 'arrival_rate / capacity; n
 COMMENT ON COLUMN stream.group_status.headroom IS '1 - utilization; negative: the lag grows';
 COMMENT ON COLUMN stream.group_status.headroom_one_worker_fewer IS 'headroom with one worker fewer; null: there is no other';
 COMMENT ON COLUMN stream.group_status.measured_at IS 'when the last full batch ended';
+COMMENT ON COLUMN stream.group_status.expires_at IS
+	'when it is dropped, by stream.offset_retention, unless somebody consumes, polls or waits for it before; null: never, or it has members';
 
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record

@@ -27,6 +27,7 @@ int			stream_max_wait = 60000;
 int			stream_max_worker_delay = 60000;
 int			stream_min_retry_delay = 1000;
 int			stream_min_worker_delay = 1000;
+int			stream_offset_retention = 0;
 int			stream_publish_timeout = 0;
 
 /*
@@ -154,6 +155,14 @@ stream_define_settings(void)
 							&stream_min_worker_delay,
 							1000, 100, INT_MAX / 2,
 							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("stream.offset_retention",
+							"Time after which a consumer group that nobody uses is dropped with its offsets.",
+							"Zero: never.",
+							&stream_offset_retention,
+							0, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("stream.publish_timeout",

@@ -21,6 +21,7 @@ extern int	stream_batch_records;	/* of a projection, at most */
 extern int	stream_max_retry_delay; /* ms */
 extern int	stream_min_retry_delay; /* ms, doubled by each failure */
 extern int	stream_max_wait;		/* ms, longest wait of a wait_for_* call */
+extern int	stream_offset_retention;	/* s, 0 = for ever */
 extern int	stream_publish_timeout; /* ms, 0 = none */
 
 extern bool stream_background_workers;

@@ -14,6 +14,7 @@
 #include "shmem.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "utils/timestamp.h"
 #include "workers.h"
 
 #define STREAM_TRANCHE_CONTROL		"StreamControl"
@@ -120,6 +121,7 @@ shmem_startup(void)
 		SpinLockInit(&stream_control->publisher_mutex);
 		dlist_init(&stream_control->free_publishers);
 		pg_atomic_init_u32(&stream_control->nwaiters, 0);
+		stream_control->started_at = GetCurrentTimestamp();
 		LWLockInitialize(&stream_control->task_lock, tranche_id(STREAM_TRANCHE_CONTROL));
 		pg_atomic_init_u64(&stream_control->projection_changes, 1);
 	}

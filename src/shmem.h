@@ -219,6 +219,7 @@ typedef struct StreamControl
 	uint32		task_removals;	/* pointers to tasks found before are void */
 	pg_atomic_uint64 projection_changes;	/* grows when projections of any
 											 * database may have changed */
+	TimestampTz started_at;		/* when shared memory was made, constant */
 	LWLock		meter_lock;		/* protects the hash of meters, the next two */
 	int32		nmeters;
 	int32		meters_refused; /* times there was none left, since server start */

@@ -126,6 +126,7 @@ load_groups(StreamInfo *info)
 			stream_parse_out_of_range(TextDatumGetCString(stream_catalog_get(&scan, tuple, Anum_groups_out_of_range, NULL)));
 		group->max_poll_interval =
 			DatumGetInt32(stream_catalog_get(&scan, tuple, Anum_groups_max_poll_interval, NULL));
+		group->created_at = DatumGetTimestampTz(stream_catalog_get(&scan, tuple, Anum_groups_created_at, NULL));
 		group->name = *DatumGetName(stream_catalog_get(&scan, tuple, Anum_groups_consumer_group, NULL));
 	}
 	stream_catalog_end(&scan);

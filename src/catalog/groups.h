@@ -26,6 +26,7 @@ typedef struct StreamGroup
 	bool		has_members;	/* also such as have timed out since */
 	StreamOutOfRange out_of_range;
 	int32		max_poll_interval;	/* ms */
+	TimestampTz created_at;
 	NameData	name;
 } StreamGroup;
 

@@ -51,6 +51,13 @@ lock_groups(Oid table)
 	LockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, ExclusiveLock);
 }
 
+/* stream_try_lock_groups does so unless that must wait. */
+bool
+stream_try_lock_groups(Oid table)
+{
+	return ConditionalLockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, ExclusiveLock);
+}
+
 /* open_group finds the group that the first two arguments name, for a command on it. */
 static StreamGroup *
 open_group(FunctionCallInfo fcinfo, const char *command, Oid *table)

@@ -10,6 +10,7 @@
 
 #include "catalog/groups.h"
 
+extern bool stream_try_lock_groups(Oid table);
 extern StreamGroup *stream_group_or_create(Oid table, const char *name);
 
 #endif							/* STREAM_CONSUMER_GROUPS_H */

@@ -68,6 +68,20 @@ stream_member_state_name(StreamMemberState state)
 	return state_names[state];
 }
 
+static bool
+lock_members(int32 group_id, bool dont_wait)
+{
+	ResourceOwner save = CurrentResourceOwner;
+	LockAcquireResult result;
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, group_id, 0, STREAM_MEMBERS_LOCK);
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	result = LockAcquire(&tag, ExclusiveLock, false, dont_wait);
+	CurrentResourceOwner = save;
+	return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
 /*
  * stream_lock_members lets one transaction at a time change a group's members.
  * The lock is the (sub)transaction's, whatever portal is running.
@@ -75,13 +89,14 @@ stream_member_state_name(StreamMemberState state)
 void
 stream_lock_members(int32 group_id)
 {
-	ResourceOwner save = CurrentResourceOwner;
-	LOCKTAG		tag;
+	(void) lock_members(group_id, false);
+}
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, group_id, 0, STREAM_MEMBERS_LOCK);
-	CurrentResourceOwner = CurTransactionResourceOwner;
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	CurrentResourceOwner = save;
+/* stream_try_lock_members does so unless that must wait. */
+bool
+stream_try_lock_members(int32 group_id)
+{
+	return lock_members(group_id, true);
 }
 
 static void

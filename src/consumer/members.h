@@ -55,6 +55,7 @@ typedef struct StreamMembers
 } StreamMembers;
 
 extern void stream_lock_members(int32 group_id);
+extern bool stream_try_lock_members(int32 group_id);
 extern StreamMembers *stream_load_members(Oid table, int32 group_id, int32 partitions);
 extern StreamMemberRow *stream_load_member(int32 group_id, int32 partitions, const char *member_id);
 extern void stream_load_epochs(int32 group_id, StreamGroupEpochs *epochs);

@@ -17,6 +17,7 @@
 #include "args.h"
 #include "catalog/groups.h"
 #include "consumer/coordinator.h"
+#include "consumer/expire.h"
 #include "consumer/load.h"
 #include "funcapi.h"
 #include "meter.h"
@@ -85,8 +86,9 @@ status_row(ReturnSetInfo *rsinfo, Oid table, const StreamGroup *group, const dou
 	int			at_work = Min(workers, partitions);
 	StreamLoad	load;
 	double		capacity;
-	Datum		values[22];
-	bool		nulls[22] = {false};
+	TimestampTz expires_at = 0;
+	Datum		values[23];
+	bool		nulls[23] = {false};
 
 	stream_measure_load(table, group->group_id, &load);
 	capacity = load.worker_rate * at_work;
@@ -125,6 +127,8 @@ status_row(ReturnSetInfo *rsinfo, Oid table, const StreamGroup *group, const dou
 	values[19] = TimestampTzGetDatum(load.measured_at);
 	values[20] = CStringGetTextDatum(stream_out_of_range_name(group->out_of_range));
 	values[21] = interval_of_ms(group->max_poll_interval);
+	nulls[22] = nmembers > 0 || !stream_group_expires_at(group, load.committed_at, &expires_at);
+	values[22] = TimestampTzGetDatum(expires_at);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

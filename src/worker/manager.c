@@ -19,6 +19,7 @@
 #include "catalog/projections.h"
 #include "catalog/tables.h"
 #include "commands/extension.h"
+#include "consumer/expire.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -116,6 +117,23 @@ supervise_appliers(int wanted)
 	}
 }
 
+/* expire_groups drops consumer groups that nobody uses any more. */
+static void
+expire_groups(void)
+{
+	Oid			extension;
+
+	if (!stream_expiry_is_due())
+		return;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (lock_extension(&extension))
+		(void) stream_expire_groups();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
 static void
 manager_turn(void)
 {
@@ -152,6 +170,7 @@ manager_turn(void)
 	if (stream_my_worker->type == STREAM_WORKER_ROLLER)
 		stream_worker_finish(STREAM_OUTCOME_DONE);
 	supervise_appliers(appliers);
+	expire_groups();
 	stream_worker_report(STREAM_WORKER_IDLE, "%s", "");
 }
 
