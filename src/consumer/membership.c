@@ -299,6 +299,10 @@ stream_leave_group(PG_FUNCTION_ARGS)
 	temporarily = PG_GETARG_BOOL(5);
 	begin_call(&call, fcinfo, "leave_group()", false);
 	processed = stream_positions_argument(fcinfo, 4, "processed", stream_info(call.table));
+	/* the same call may be under way in another session: its outcome counts */
+	for (int32 partition = 0; partition < call.partitions; partition++)
+		if (processed[partition] >= 0)
+			stream_lock_offset(call.group.group_id, partition);
 	row = stream_load_member(call.group.group_id, call.partitions, call.member_id);
 	if (row == NULL || row->member.state == STREAM_MEMBER_AWAY)
 	{

@@ -77,7 +77,7 @@ sub turn
 	$self->work("SELECT stream.wait_for_records('$stream', '$group', '20 ms', '$self->{id}')") if $self->chance(0.1);
 	$self->nap($self->between(0, 20) / 1000);
 	return if $self->{draining};
-	my $event = $self->weighted([ 100, '' ], [ 4, 'leave' ], [ 1.5, 'vanish' ], [ 1.5, 'hang' ], [ 2, 'join_again' ]);
+	my $event = $self->weighted([ 100, '' ], [ 4, 'leave' ], [ 1.5, 'vanish' ], [ 2.5, 'hang' ], [ 2, 'join_again' ]);
 	$self->$event if $event;
 	return;
 }
@@ -119,6 +119,8 @@ sub call
 			return $self->forget;
 		}
 		return if $code eq $in_use;
+		# a failure, which nobody can go on from
+		return $self->forget if $code && !Worker::is_expected($code);
 		if ($result->{error} || $result->{lost} || $self->chance(0.03))
 		{
 			$self->count('calls_repeated');
@@ -317,8 +319,10 @@ sub vanish
 sub hang
 {
 	my ($self) = @_;
+	return if !$self->poll;
 	$self->count('hangs');
-	$self->nap($self->between(500, 2500) / 1000);
+	$self->nap($self->between(1000, 3000) / 1000);
+	$self->commit if $self->chance(0.7);
 	return;
 }
 

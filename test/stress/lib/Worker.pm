@@ -21,6 +21,8 @@ my %expected = (
 	'40P01' => 'deadlock_detected',
 	'55P03' => 'lock_not_available');
 
+sub is_expected { my ($code) = @_; return $expected{$code}; }
+
 # new(CLASS, name => ..., seed => ..., dir => ..., report => HANDLE, deadline => TIME, ...)
 sub new
 {
