@@ -10,6 +10,7 @@
 #include "catalog/streams.h"
 #include "consumer/consume.h"
 #include "consumer/holds.h"
+#include "consumer/wait.h"
 #include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -39,6 +40,7 @@ _PG_init(void)
 	stream_xact_init();
 	stream_hooks_init();
 	stream_holds_init();
+	stream_consumer_wait_init();
 	stream_consume_init();
 	stream_worker_hooks_init();
 	stream_launcher_register();

@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "consumer/coordinator.h"
+#include "consumer/wait.h"
 #include "sessions.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -191,6 +192,41 @@ stream_coordinator_rename(StreamMembers *members, StreamMemberRow *row, const ch
 	row->changed = true;
 }
 
+/* held_by_others returns what the members but one hold. */
+static void
+held_by_others(const StreamMembers *members, const StreamMemberRow *row, StreamPartitionSet *others)
+{
+	memset(others, 0, sizeof(StreamPartitionSet));
+	for (int i = 0; i < members->n; i++)
+	{
+		StreamPartitionSet held;
+
+		if (strcmp(NameStr(members->rows[i]->member_id), NameStr(row->member_id)) == 0)
+			continue;
+		stream_member_held(&members->rows[i]->member, &held);
+		stream_pset_union(others, &held);
+	}
+}
+
+/*
+ * stream_can_take_more says whether a member that waits for partitions would get
+ * some by a heartbeat: they have been released.
+ */
+bool
+stream_can_take_more(Oid table, const StreamGroup *group, const StreamMemberRow *row)
+{
+	StreamMembers *members;
+	StreamPartitionSet wanted = row->target;
+	StreamPartitionSet others;
+
+	if (row->member.state != STREAM_MEMBER_UNRELEASED)
+		return false;
+	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
+	held_by_others(members, row, &others);
+	stream_pset_subtract(&wanted, &row->member.assigned);
+	return !stream_pset_is_subset(&wanted, &others);
+}
+
 /* stream_coordinator_reconcile takes a member's step at a call of its client. */
 void
 stream_coordinator_reconcile(StreamMembers *members, StreamMemberRow *row, int32 client_epoch,
@@ -198,16 +234,7 @@ stream_coordinator_reconcile(StreamMembers *members, StreamMemberRow *row, int32
 {
 	StreamPartitionSet others;
 
-	memset(&others, 0, sizeof(others));
-	for (int i = 0; i < members->n; i++)
-	{
-		StreamPartitionSet held;
-
-		if (members->rows[i] == row)
-			continue;
-		stream_member_held(&members->rows[i]->member, &held);
-		stream_pset_union(&others, &held);
-	}
+	held_by_others(members, row, &others);
 	if (stream_member_reconcile(&row->member, &members->epochs, &row->target, &others, client_epoch, owned))
 		row->changed = true;
 	if (client_epoch == STREAM_EPOCH_JOIN)
@@ -242,6 +269,7 @@ stream_coordinator_end(StreamMembers *members)
 
 	stream_store_members(members);
 	CommandCounterIncrement();
+	stream_wake_members_at_end(members->table);
 	if (members->was_empty != (members->n == 0))
 		stream_invalidate(members->table);
 	/* a rollback would bring back those that have timed out: look again soon */

@@ -29,6 +29,7 @@ extern void stream_coordinator_set_away(StreamMembers *members, StreamMemberRow 
 extern void stream_coordinator_end(StreamMembers *members);
 
 extern void stream_remove_members(Oid table, const StreamGroup *group, bool force);
+extern bool stream_can_take_more(Oid table, const StreamGroup *group, const StreamMemberRow *row);
 extern bool stream_has_live_members(Oid table, const StreamGroup *group);
 extern TimestampTz stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row);
 extern bool stream_member_is_current(const StreamMemberRow *row, int32 client_epoch);

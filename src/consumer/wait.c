@@ -3,6 +3,9 @@
  * wait.c
  *		wait_for_records: waiting until a consumer group has something to read.
  *
+ * A member also waits for changes of its group: whoever makes one wakes the
+ * stream's waiters when it can be seen.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -11,8 +14,9 @@
 #include "args.h"
 #include "catalog/groups.h"
 #include "consumer/commit.h"
-#include "consumer/members.h"
+#include "consumer/coordinator.h"
 #include "consumer/offsets.h"
+#include "consumer/wait.h"
 #include "guc.h"
 #include "log/read.h"
 #include "log/wait.h"
@@ -22,6 +26,7 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(stream_wait_for_records);
@@ -35,6 +40,39 @@ typedef struct Wait
 	int64	   *after;			/* of a member: where it is, or -1 */
 	int32		partitions;
 } Wait;
+
+/* Streams some of whose groups' members this transaction has changed; in TopTransactionContext. */
+static List *changed_tables = NIL;
+
+/* wake_members runs when the transaction can be seen and its locks are gone; it does not throw. */
+static void
+wake_members(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	ListCell   *cell;
+
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level || changed_tables == NIL)
+		return;
+	/* whoever waits for a member's sake waits for all partitions */
+	foreach(cell, changed_tables)
+		stream_wake_waiters(lfirst_oid(cell), 0);
+	changed_tables = NIL;
+}
+
+void
+stream_consumer_wait_init(void)
+{
+	RegisterResourceReleaseCallback(wake_members, NULL);
+}
+
+/* stream_wake_members_at_end is called by who changes the members of a group. */
+void
+stream_wake_members_at_end(Oid table)
+{
+	MemoryContext save = MemoryContextSwitchTo(TopTransactionContext);
+
+	changed_tables = list_append_unique_oid(changed_tables, table);
+	MemoryContextSwitchTo(save);
+}
 
 /* is_free says whether a group has something to read in a partition that nobody is processing. */
 static bool
@@ -80,7 +118,8 @@ find_group(Oid table, const char *group_name, StreamGroup *group)
 
 /*
  * member_is_ready says whether a member has something to poll, or should send a
- * heartbeat: it is no member any more, or there is a new target.
+ * heartbeat: it is no member any more, there is a new target, or others have let
+ * go of what it is to get.
  */
 static bool
 member_is_ready(const Wait *wait, const StreamGroup *group)
@@ -89,7 +128,8 @@ member_is_ready(const Wait *wait, const StreamGroup *group)
 	StreamGroupEpochs epochs;
 
 	stream_load_epochs(group->group_id, &epochs);
-	if (row == NULL || row->member.member_epoch < epochs.target_epoch)
+	if (row == NULL || row->member.member_epoch < epochs.target_epoch ||
+		stream_can_take_more(wait->table, group, row))
 		return true;
 	for (int p = -1; !group->paused && (p = stream_pset_next(&row->member.assigned, p)) >= 0;)
 	{
