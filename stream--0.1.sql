@@ -266,6 +266,7 @@ CREATE TABLE stream_internal.projections (
 	stream_id int NOT NULL,
 	projection name NOT NULL,
 	owner name NOT NULL,
+	owner_identity text NOT NULL,
 	search_path text NOT NULL,
 	target_schema name,
 	target_table name,
@@ -287,6 +288,7 @@ CREATE INDEX projections_stream_id_idx ON stream_internal.projections (stream_id
 COMMENT ON INDEX stream_internal.projections_stream_id_idx IS 'the projections of a stream';
 COMMENT ON TABLE stream_internal.projections IS 'one row for each projection';
 COMMENT ON COLUMN stream_internal.projections.projection_id IS 'a number that no consumer group has: its offsets are in stream_internal.offsets';
+COMMENT ON COLUMN stream_internal.projections.owner_identity IS 'system identifier and number: in that server, another role of the same name is not the owner';
 COMMENT ON COLUMN stream_internal.projections.apply_sql IS 'one statement over the relation batch, made from query and merge, or the statement';
 COMMENT ON COLUMN stream_internal.projections.batch_records IS 'zero: chosen as it goes';
 CREATE TABLE stream_internal.group_epochs (

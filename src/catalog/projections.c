@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
 #include "catalog/projection_errors.h"
@@ -17,6 +18,7 @@
 #include "catalog/tables.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -33,21 +35,22 @@
 #define Anum_projections_stream_id		2
 #define Anum_projections_projection		3
 #define Anum_projections_owner			4
-#define Anum_projections_search_path	5
-#define Anum_projections_target_schema	6
-#define Anum_projections_target_table	7
-#define Anum_projections_key			8
-#define Anum_projections_query			9
-#define Anum_projections_merge			10
-#define Anum_projections_statement		11
-#define Anum_projections_apply_sql		12
-#define Anum_projections_replay_safe	13
-#define Anum_projections_on_error		14
-#define Anum_projections_workers		15
-#define Anum_projections_batch_records	16
-#define Anum_projections_paused			17
-#define Anum_projections_created_at		18
-#define Natts_projections				18
+#define Anum_projections_owner_identity	5
+#define Anum_projections_search_path	6
+#define Anum_projections_target_schema	7
+#define Anum_projections_target_table	8
+#define Anum_projections_key			9
+#define Anum_projections_query			10
+#define Anum_projections_merge			11
+#define Anum_projections_statement		12
+#define Anum_projections_apply_sql		13
+#define Anum_projections_replay_safe	14
+#define Anum_projections_on_error		15
+#define Anum_projections_workers		16
+#define Anum_projections_batch_records	17
+#define Anum_projections_paused			18
+#define Anum_projections_created_at		19
+#define Natts_projections				19
 
 StreamOnError
 stream_parse_on_error(const char *text)
@@ -137,6 +140,7 @@ read_projection(StreamCatalogScan *scan, HeapTuple tuple)
 	result->stream_id = DatumGetInt32(get(scan, tuple, Anum_projections_stream_id));
 	result->name = *DatumGetName(get(scan, tuple, Anum_projections_projection));
 	result->owner = *DatumGetName(get(scan, tuple, Anum_projections_owner));
+	result->owner_identity = get_text(scan, tuple, Anum_projections_owner_identity);
 	result->search_path = get_text(scan, tuple, Anum_projections_search_path);
 	result->has_target = get_name(scan, tuple, Anum_projections_target_schema, &result->target_schema) &&
 		get_name(scan, tuple, Anum_projections_target_table, &result->target_table);
@@ -208,6 +212,32 @@ stream_projection_by_id(int32 projection_id, bool missing_ok)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("projection with number %d does not exist", projection_id)));
 	return result;
+}
+
+/* role_identity returns what no other role ever has: system identifier and number. */
+static char *
+role_identity(Oid role)
+{
+	return psprintf(UINT64_FORMAT "/%u", GetSystemIdentifier(), role);
+}
+
+/*
+ * stream_projection_role returns the role that a projection runs as; invalid: it
+ * has gone.  A role that was created later under the same name is another one,
+ * and must not run what the owner wrote.  In another server, restored from a
+ * dump, only the name can tell.
+ */
+Oid
+stream_projection_role(const StreamProjection *projection)
+{
+	Oid			role = get_role_oid(NameStr(projection->owner), true);
+	char	   *identity = role_identity(role);
+	size_t		server_len = strchr(identity, '/') + 1 - identity;
+
+	if (strncmp(projection->owner_identity, identity, server_len) == 0 &&
+		strcmp(projection->owner_identity, identity) != 0)
+		return InvalidOid;
+	return role;
 }
 
 /* stream_projections lists all projections of the database, by name. */
@@ -290,6 +320,8 @@ stream_insert_projection(StreamProjection *projection)
 	values[Anum_projections_stream_id - 1] = Int32GetDatum(projection->stream_id);
 	put_name(values, nulls, Anum_projections_projection, &projection->name, false);
 	put_name(values, nulls, Anum_projections_owner, &projection->owner, false);
+	put_text(values, nulls, Anum_projections_owner_identity,
+			 role_identity(get_role_oid(NameStr(projection->owner), false)));
 	put_text(values, nulls, Anum_projections_search_path, projection->search_path);
 	put_name(values, nulls, Anum_projections_target_schema, &projection->target_schema, !projection->has_target);
 	put_name(values, nulls, Anum_projections_target_table, &projection->target_table, !projection->has_target);
@@ -348,6 +380,8 @@ stream_set_projection_owner(int32 projection_id, const char *owner)
 
 	namestrcpy(&name, owner);
 	set_column(projection_id, Anum_projections_owner, NameGetDatum(&name));
+	set_column(projection_id, Anum_projections_owner_identity,
+			   CStringGetTextDatum(role_identity(get_role_oid(owner, false))));
 }
 
 void

@@ -36,7 +36,8 @@ typedef struct StreamProjection
 	int32		projection_id;
 	int32		stream_id;
 	NameData	name;
-	NameData	owner;			/* the role that applies it */
+	NameData	owner;			/* the role that applies it: see stream_projection_role */
+	char	   *owner_identity;
 	char	   *search_path;	/* under which apply_sql is parsed */
 	bool		has_target;		/* else the next two are empty */
 	NameData	target_schema;
@@ -57,6 +58,7 @@ typedef struct StreamProjection
 /* All results are in the current memory context, and read anew by each call. */
 extern StreamProjection *stream_projection(const char *name, bool missing_ok);
 extern StreamProjection *stream_projection_by_id(int32 projection_id, bool missing_ok);
+extern Oid	stream_projection_role(const StreamProjection *projection);
 extern List *stream_projections(void);
 extern bool stream_any_projection(void);
 

@@ -39,6 +39,7 @@
 #include "projection/failure.h"
 #include "projection/statement.h"
 #include "storage/latch.h"
+#include "storage/lock.h"
 #include "task.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -335,6 +336,8 @@ attempt(StreamApply *apply, StreamApplyEnd *end)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	/* a statement may have taken some that nobody else would ever release */
+	LockReleaseSession(USER_LOCKMETHOD);
 	MemoryContextSwitchTo(caller);
 	return error;
 }
@@ -370,8 +373,8 @@ failed(StreamApply *apply, ErrorData *error, StreamTask *state)
 	}
 	if (at_fault)
 		state->suspects = 1;	/* the next attempt is made with it alone */
-	if (error->sqlerrcode == ERRCODE_OUT_OF_MEMORY && apply->records > 1)
-		state->batch_records = Max(apply->records / 2, 1);
+	else if ((apply->in_statement || error->sqlerrcode == ERRCODE_OUT_OF_MEMORY) && apply->records > 1)
+		state->suspects = apply->records;	/* fewer may do, and one is named */
 	begin_transaction();
 	stream_report_failure(apply, error, at_fault, state);
 	CommitTransactionCommand();

@@ -33,14 +33,26 @@
 #include "catalog/tables.h"
 #include "compat.h"
 #include "consumer/offsets.h"
+#include "log/append.h"
 #include "log/read.h"
 #include "log/value.h"
 #include "miscadmin.h"
 #include "projection/apply.h"
 #include "projection/statement.h"
 #include "storage/lmgr.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/tuplestore.h"
+
+/* How long a statement waits for a lock; longer than for a deadlock to be found. */
+#define STREAM_APPLY_LOCK_TIMEOUT	"3s"
+
+/* set_local sets a setting to the transaction's end. */
+static void
+set_local(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
 
 /* check_privilege: the owner must be allowed to read the stream, at this time. */
 static void
@@ -157,6 +169,8 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 	if (batch != NULL)
 	{
 		apply->in_statement = true;
+		/* who locks the target holds up neither this process nor those who wait for us */
+		set_local("lock_timeout", STREAM_APPLY_LOCK_TIMEOUT);
 		stream_run_statement(projection, value_type, batch, apply->records);
 		apply->in_statement = false;
 		end_batch(batch, batch_context);
@@ -216,6 +230,9 @@ stream_apply(StreamApply *apply)
 	if (position == newest.committed_offset)
 		return STREAM_APPLY_IDLE;
 
+	/* what was published is read by others, outside of the database as well: it must not be lost then */
+	if (stream_has_publishers())
+		set_local("synchronous_commit", "on");
 	stream_append_offset(apply->projection_id, apply->partition, &newest, position, 0);
 	if (apply->failing)
 		stream_delete_projection_error(apply->projection_id, apply->partition);

@@ -227,7 +227,7 @@ stream_create_projection(PG_FUNCTION_ARGS)
 static void
 check_owner(const StreamProjection *projection)
 {
-	Oid			owner = get_role_oid(NameStr(projection->owner), true);
+	Oid			owner = stream_projection_role(projection);
 
 	if (OidIsValid(owner) ? !has_privs_of_role(GetUserId(), owner) : !superuser())
 		ereport(ERROR,

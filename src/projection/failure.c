@@ -15,6 +15,7 @@
 #include "access/xact.h"
 #include "catalog/projection_errors.h"
 #include "catalog/tables.h"
+#include "consumer/offsets.h"
 #include "guc.h"
 #include "projection/failure.h"
 #include "utils/timestamp.h"
@@ -86,8 +87,9 @@ stream_report_failure(const StreamApply *apply, const ErrorData *error, bool sto
 	state->retry_at = TimestampTzPlusMilliseconds(now, retry_delay(state->failures));
 
 	stream_lock_extension();
-	/* dropped meanwhile? */
-	if (stream_projection_by_id(apply->projection_id, true) == NULL)
+	/* dropped meanwhile, or in somebody else's hands? */
+	if (!stream_try_lock_offset(apply->projection_id, apply->partition) ||
+		stream_projection_by_id(apply->projection_id, true) == NULL)
 		return;
 	before = stream_projection_error(apply->projection_id, apply->partition);
 	row.projection_id = apply->projection_id;

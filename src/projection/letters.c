@@ -51,7 +51,7 @@ open_projection(FunctionCallInfo fcinfo, const char *command, Oid *table)
 	PreventCommandDuringRecovery(command);
 	stream_lock_extension();
 	projection = stream_projection(name, false);
-	owner = get_role_oid(NameStr(projection->owner), true);
+	owner = stream_projection_role(projection);
 	if (OidIsValid(owner) ? !has_privs_of_role(GetUserId(), owner) : !superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

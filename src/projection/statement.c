@@ -82,7 +82,7 @@ stream_batch_desc(StreamValueType value_type)
 Oid
 stream_projection_owner(const StreamProjection *projection)
 {
-	Oid			owner = get_role_oid(NameStr(projection->owner), true);
+	Oid			owner = stream_projection_role(projection);
 
 	if (!OidIsValid(owner))
 		ereport(ERROR,
@@ -242,8 +242,9 @@ stream_run_statement(const StreamProjection *projection, StreamValueType value_t
 	set_option("search_path", projection->search_path);
 	/* it would compile anew for each batch */
 	set_option("jit", "off");
-	SetUserIdAndSecContext(owner, save_context | SECURITY_RESTRICTED_OPERATION);
+	/* fires what the caller has deferred, as the caller */
 	AfterTriggerSetState(immediate);
+	SetUserIdAndSecContext(owner, save_context | SECURITY_RESTRICTED_OPERATION);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	execute(statement, batch, records);

@@ -12,8 +12,10 @@
 
 #include "pgstat.h"
 #include "projection/applier.h"
+#include "task.h"
 #include "utils/guc.h"
 #include "worker/worker.h"
+#include "workers.h"
 
 PGDLLEXPORT void stream_applier_main(Datum arg);
 
@@ -47,6 +49,9 @@ stream_applier_main(Datum arg)
 		stream_worker_check_stop();
 		if (!stream_worker_try(applier_turn))
 		{
+			/* others need not wait until this one is ready again */
+			stream_task_let_go();
+			stream_wake_workers();
 			stream_worker_wait_after_error(++failures);
 			continue;
 		}
