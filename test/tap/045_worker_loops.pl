@@ -181,7 +181,8 @@ sub test_worker
 		ok($workers[1]->finish, "$name: a busy worker stops");
 		cmp_ok(sql('SELECT count(*) FROM shipments'), '>', $orders - 200, "$name: it has finished what it had in hand");
 	}
-	wait_for(q{SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()}, '0');
+	wait_for(q{SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND
+		backend_type = 'client backend' AND pid <> pg_backend_pid()}, '0');
 	return;
 }
 
