@@ -17,6 +17,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "shmem.h"
 #include "storage/latch.h"
@@ -32,6 +33,7 @@
 #define STREAM_HOLD_TIMEOUT		10000
 
 StreamWorkers *stream_workers = NULL;
+StreamWorker *stream_my_worker = NULL;
 static Oid *holds = NULL;		/* one a process; protected by stream_workers->lock */
 
 /* What the end of this transaction is to do. */
@@ -346,4 +348,26 @@ stream_hold_workers(Oid database)
 		(void) ConditionVariableTimedSleep(&stream_workers->ended, left, PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
+}
+
+/*
+ * stream_worker_report says what this process does, in worker_status and
+ * pg_stat_activity.  In other processes it does nothing.
+ */
+void
+stream_worker_report(StreamWorkerState state, const char *format,...)
+{
+	char		text[STREAM_WORKER_ACTIVITY_LEN];
+	va_list		args;
+
+	if (stream_my_worker == NULL)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	LWLockAcquire(&stream_workers->lock, LW_EXCLUSIVE);
+	stream_my_worker->state = state;
+	memcpy(stream_my_worker->activity, text, sizeof(text));
+	LWLockRelease(&stream_workers->lock);
+	pgstat_report_activity(state == STREAM_WORKER_BUSY ? STATE_RUNNING : STATE_IDLE, text);
 }

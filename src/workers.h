@@ -96,6 +96,10 @@ extern void stream_workers_shmem_startup(int tranche);
 extern void stream_workers_end(void);
 extern bool stream_check_is_pending(void);
 
+/* This process's slot, or null when it is no background worker of ours. */
+extern StreamWorker *stream_my_worker;
+extern void stream_worker_report(StreamWorkerState state, const char *format,...) pg_attribute_printf(2, 3);
+
 /* for everybody: at the end of the transaction, or at once outside of one */
 extern void stream_wake_workers(void);
 extern void stream_check_workers(void);

@@ -43,6 +43,7 @@
 #include "task.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "workers.h"
 
 /* A batch begins at so many records, and grows while there is a backlog. */
 #define STREAM_FIRST_BATCH		1000
@@ -399,6 +400,7 @@ apply_task(KnownProjection *projection, int32 partition, StreamTask *state)
 	apply.partition = partition;
 	apply.max_records = batch_limit(projection, state);
 	apply.failing = state->failing;
+	stream_worker_report(STREAM_WORKER_BUSY, "applying \"%s\", partition %d", NameStr(projection->name), partition);
 
 	pgstat_report_activity(STATE_RUNNING, psprintf("applying projection %s, partition %d",
 												   NameStr(projection->name), partition));

@@ -32,8 +32,6 @@
 #include "utils/timestamp.h"
 #include "worker/worker.h"
 
-StreamWorker *stream_my_worker = NULL;
-
 static StreamWorkerOutcome outcome = STREAM_OUTCOME_FAILED;
 static emit_log_hook_type previous_log_hook = NULL;
 static NameData database_name;
@@ -56,8 +54,11 @@ log_hook(ErrorData *edata)
 {
 	if (previous_log_hook)
 		previous_log_hook(edata);
-	if (edata->elevel == FATAL && edata->message != NULL && stream_my_worker != NULL &&
-		!stream_my_worker->stop)
+	if (edata->elevel != FATAL)
+		return;
+	if (stream_my_worker->stop && edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		edata->output_to_server = false;	/* as it was told */
+	else if (edata->message != NULL)
 		record_error(edata->message);
 }
 
@@ -196,23 +197,6 @@ stream_worker_connect(void)
 	ProcessConfigFile(PGC_SIGHUP);
 }
 
-/* stream_worker_report says what this process does, in worker_status and pg_stat_activity. */
-void
-stream_worker_report(StreamWorkerState state, const char *format,...)
-{
-	char		text[STREAM_WORKER_ACTIVITY_LEN];
-	va_list		args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	LWLockAcquire(&stream_workers->lock, LW_EXCLUSIVE);
-	stream_my_worker->state = state;
-	memcpy(stream_my_worker->activity, text, sizeof(text));
-	LWLockRelease(&stream_workers->lock);
-	pgstat_report_activity(state == STREAM_WORKER_BUSY ? STATE_RUNNING : STATE_IDLE, text);
-}
-
 /* stream_worker_finish ends this process. */
 void
 stream_worker_finish(StreamWorkerOutcome why)
@@ -236,6 +220,8 @@ stream_worker_check_stop(void)
 			record_error("terminated by a signal");
 		stream_worker_finish(stream_my_worker->stop ? STREAM_OUTCOME_STOPPED : STREAM_OUTCOME_FAILED);
 	}
+	/* there is no statement to cancel now */
+	QueryCancelPending = false;
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{

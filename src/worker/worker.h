@@ -11,9 +11,6 @@
 #include "compat.h"
 #include "workers.h"
 
-/* This process's slot, or null when it is no background worker of ours. */
-extern StreamWorker *stream_my_worker;
-
 /* for _PG_init */
 extern void stream_launcher_register(void);
 extern void stream_worker_hooks_init(void);
@@ -22,7 +19,6 @@ extern void stream_worker_hooks_init(void);
 extern StreamWorker *stream_worker_slot(Datum arg, uint32 *generation);
 extern void stream_worker_attach(StreamWorker *worker, uint32 generation);
 extern void stream_worker_connect(void);
-extern void stream_worker_report(StreamWorkerState state, const char *format,...) pg_attribute_printf(2, 3);
 extern void stream_worker_check_stop(void);
 extern bool stream_worker_try(void (*turn) (void));
 extern void stream_worker_sleep(long timeout_ms);
