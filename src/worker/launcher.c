@@ -296,7 +296,7 @@ launcher_turn(void)
 	}
 	left_out = look_after();
 	if (left_out > 0)
-		stream_worker_report(STREAM_WORKER_IDLE, "no manager for %d databases: stream.max_databases is %d",
+		stream_worker_report(STREAM_WORKER_IDLE, "%d databases are left out: stream.max_databases is %d",
 							 left_out, stream_max_databases);
 	else
 		stream_worker_report(STREAM_WORKER_IDLE, "%s", "");
