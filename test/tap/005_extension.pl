@@ -198,7 +198,7 @@ is( $session->query_safe(q{SELECT stream.publish_bytes('s', 'k', 'still', partit
 	'0:' . ($next + 2),
 	'the session goes on');
 $session->quit;
-$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'three'});
+$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'three' AND backend_type = 'client backend'});
 $node->safe_psql('postgres', 'DROP DATABASE three');
 is(partitions_used(), $used, 'DROP DATABASE removes the state of its streams only');
 like($node->safe_psql('one', q{SELECT stream.publish_bytes('s', 'k', 'last', partition => 0)}),

@@ -94,9 +94,7 @@ is( $standby->safe_psql('postgres', $totals),
 	$primary->safe_psql('postgres', $totals),
 	'but the totals of the primary');
 is($standby->safe_psql('postgres', 'SELECT records FROM stream.stream_status'), '1010', 'stream_status works');
-is( $standby->safe_psql('postgres', 'SELECT area, used FROM stream.memory_status'),
-	"partitions|0\npublishers|0\nwaiters|0",
-	'memory_status works');
+is($standby->safe_psql('postgres', 'SELECT area, used FROM stream.memory_status WHERE used > 0'), '', 'memory_status works');
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM stream.open_publishers, stream.progress'),
 	'0', 'open_publishers and progress work');
 log_is_sound($standby, 'postgres', 's', 'verify_log works');
