@@ -148,12 +148,16 @@ CREATE TABLE stream_internal.streams (
 	compression text NOT NULL,
 	encoding text NOT NULL,
 	byte_order text NOT NULL,
+	segment_bytes bigint NOT NULL,
+	segment_age bigint NOT NULL,
 	CONSTRAINT streams_pkey PRIMARY KEY (stream_id),
 	CONSTRAINT streams_stream_key UNIQUE (stream)
 );
 COMMENT ON TABLE stream_internal.streams IS 'one row for each stream; its foreign table is streams.<stream>';
 COMMENT ON COLUMN stream_internal.streams.encoding IS 'server encoding of keys and values as stored';
 COMMENT ON COLUMN stream_internal.streams.byte_order IS 'byte order of batches as stored: little or big';
+COMMENT ON COLUMN stream_internal.streams.segment_bytes IS 'size at which a segment is rolled; 0: at none';
+COMMENT ON COLUMN stream_internal.streams.segment_age IS 'milliseconds after its first record at which a segment is rolled; 0: at none';
 
 CREATE TABLE stream_internal.partitions (
 	stream_id int NOT NULL,
@@ -387,16 +391,18 @@ GRANT USAGE ON FOREIGN SERVER stream TO PUBLIC;
 -- Streams
 --
 
-CREATE FUNCTION stream.create_stream(stream text, partitions int = 1, value_type text = 'jsonb', compression text = 'lz4')
+CREATE FUNCTION stream.create_stream(stream text, partitions int = 1, value_type text = 'jsonb', compression text = 'lz4',
+	segment_bytes bigint = 1073741824, segment_age interval = '7 days')
 	RETURNS void
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_create_stream';
-COMMENT ON FUNCTION stream.create_stream(text, int, text, text) IS
+COMMENT ON FUNCTION stream.create_stream(text, int, text, text, bigint, interval) IS
 	'creates a stream of 1 to 1024 partitions with values of type jsonb or bytea, compressed by lz4 or none; needs CREATE on schema streams';
 
-CREATE FUNCTION stream.alter_stream(stream text, partitions int = NULL, compression text = NULL)
+CREATE FUNCTION stream.alter_stream(stream text, partitions int = NULL, compression text = NULL,
+	segment_bytes bigint = NULL, segment_age interval = NULL)
 	RETURNS void
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_alter_stream';
-COMMENT ON FUNCTION stream.alter_stream(text, int, text) IS
+COMMENT ON FUNCTION stream.alter_stream(text, int, text, bigint, interval) IS
 	'changes a stream; null keeps a value; the number of partitions is fixed, since a key''s partition follows from it; needs ownership';
 
 CREATE FUNCTION stream.drop_stream(stream text)
@@ -756,12 +762,15 @@ COMMENT ON AGGREGATE stream.array_union_agg(anyarray) IS 'array_union of all arr
 --
 
 CREATE FUNCTION stream_internal.stream_status(OUT stream name, OUT partitions int, OUT value_type text, OUT compression text,
-	OUT segments int, OUT records bigint, OUT bytes bigint, OUT total_bytes bigint, OUT created_at timestamptz)
+	OUT segment_bytes bigint, OUT segment_age interval, OUT segments int, OUT records bigint, OUT bytes bigint, OUT total_bytes bigint,
+	OUT created_at timestamptz)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_stream_status';
 COMMENT ON FUNCTION stream_internal.stream_status() IS 'behind the view stream.stream_status';
 CREATE VIEW stream.stream_status AS SELECT * FROM stream_internal.stream_status();
 COMMENT ON VIEW stream.stream_status IS 'one row for each stream';
+COMMENT ON COLUMN stream.stream_status.segment_bytes IS 'size at which a segment is rolled; null: at none';
+COMMENT ON COLUMN stream.stream_status.segment_age IS 'time after its first record at which a segment is rolled; null: at none';
 COMMENT ON COLUMN stream.stream_status.segments IS 'number of segments';
 COMMENT ON COLUMN stream.stream_status.records IS 'committed records in the log';
 COMMENT ON COLUMN stream.stream_status.bytes IS 'their batches, as compressed';

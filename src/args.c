@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "args.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -45,6 +47,28 @@ stream_limit_argument(FunctionCallInfo fcinfo, int arg, bool is_int8, const char
 	return value;
 }
 
+static double
+interval_ms(const Interval *interval)
+{
+	return (interval->month * (double) DAYS_PER_MONTH + interval->day) * (SECS_PER_DAY * 1000.0) + interval->time / 1000.0;
+}
+
+/* stream_age_argument returns an interval in milliseconds; zero means never. */
+int64
+stream_age_argument(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	double		ms;
+
+	stream_need_argument(fcinfo, arg, name);
+	ms = interval_ms(PG_GETARG_INTERVAL_P(arg));
+	/* as long as timestamps reach */
+	if (ms < 0 || ms > 100000.0 * DAYS_PER_YEAR * SECS_PER_DAY * 1000.0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be between 0 and 100000 years", name)));
+	return (int64) ceil(ms);
+}
+
 /* stream_ms_argument returns an interval in milliseconds, at least one. */
 int32
 stream_ms_argument(FunctionCallInfo fcinfo, int arg, const char *name)
@@ -54,7 +78,7 @@ stream_ms_argument(FunctionCallInfo fcinfo, int arg, const char *name)
 
 	stream_need_argument(fcinfo, arg, name);
 	interval = PG_GETARG_INTERVAL_P(arg);
-	ms = (interval->month * (double) DAYS_PER_MONTH + interval->day) * (SECS_PER_DAY * 1000.0) + interval->time / 1000.0;
+	ms = interval_ms(interval);
 	if (ms < 1 || ms > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -29,6 +29,10 @@
 /* What a process holds when it holds more than one database. */
 #define STREAM_ALL_DATABASES	((Oid) PG_UINT32_MAX)
 
+/* A session starts no other roller sooner, in ms; one that has not come by then is lost. */
+#define STREAM_ROLLER_INTERVAL	1000
+#define STREAM_ROLLER_TIMEOUT	60000
+
 /* How long a command waits for workers to leave a database, in ms. */
 #define STREAM_HOLD_TIMEOUT		10000
 
@@ -229,6 +233,54 @@ stream_wake_workers(void)
 	wake_database = true;
 	if (!IsTransactionState())
 		stream_workers_end();
+}
+
+/*
+ * stream_wake_manager wakes this database's manager, for a segment is to be rolled.
+ * When none runs, it starts a worker for it if asked to; that no worker slot is
+ * free is nothing to fail for.
+ */
+void
+stream_wake_manager(bool start_roller)
+{
+	static TimestampTz last_start = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	StreamWorker *manager;
+	StreamWorker *roller = NULL;
+	BackgroundWorkerHandle *handle;
+
+	LWLockAcquire(&stream_workers->lock, LW_EXCLUSIVE);
+	manager = stream_find_worker(STREAM_WORKER_MANAGER, MyDatabaseId);
+	if (manager != NULL && manager->pid != 0)
+		stream_worker_set_latch(manager);
+	else if (start_roller && TimestampDifferenceExceeds(last_start, now, STREAM_ROLLER_INTERVAL) &&
+			 !stream_workers_held(MyDatabaseId))
+	{
+		roller = stream_find_worker(STREAM_WORKER_ROLLER, MyDatabaseId);
+		if (roller == NULL)
+			roller = stream_new_worker(STREAM_WORKER_ROLLER, MyDatabaseId);
+		else if (roller->pid != 0 || (roller->state == STREAM_WORKER_STARTING &&
+									  !TimestampDifferenceExceeds(roller->retry_at, now, STREAM_ROLLER_TIMEOUT)))
+			roller = NULL;
+	}
+	if (roller != NULL)
+	{
+		/* nobody else shall start it */
+		roller->state = STREAM_WORKER_STARTING;
+		roller->retry_at = now;
+	}
+	LWLockRelease(&stream_workers->lock);
+	if (roller == NULL)
+		return;
+	last_start = now;
+	if (stream_launch_worker(roller, false, &handle))
+		pfree(handle);
+	else
+	{
+		LWLockAcquire(&stream_workers->lock, LW_EXCLUSIVE);
+		roller->type = STREAM_WORKER_NONE;
+		LWLockRelease(&stream_workers->lock);
+	}
 }
 
 /* stream_check_workers has the launcher look whether this database has the extension. */

@@ -105,6 +105,9 @@ extern void stream_wake_workers(void);
 extern void stream_check_workers(void);
 extern void stream_wake_launcher(void);
 
+/* at once */
+extern void stream_wake_manager(bool start_roller);
+
 extern void stream_hold_workers(Oid database);
 extern bool stream_workers_held(Oid database);	/* the caller holds the lock */
 extern int	stream_count_managers(void);

@@ -44,7 +44,9 @@
 #define Anum_streams_compression	6
 #define Anum_streams_encoding		7
 #define Anum_streams_byte_order		8
-#define Natts_streams				8
+#define Anum_streams_segment_bytes	9
+#define Anum_streams_segment_age	10
+#define Natts_streams				10
 
 #ifdef WORDS_BIGENDIAN
 #define NATIVE_BYTE_ORDER	"big"
@@ -305,6 +307,8 @@ read_row(StreamInfo *info, const char *name)
 
 		info->stream_id = DatumGetInt32(stream_catalog_get(&scan, tuple, Anum_streams_stream_id, NULL));
 		info->partitions = DatumGetInt32(stream_catalog_get(&scan, tuple, Anum_streams_partitions, NULL));
+		info->segment_bytes = DatumGetInt64(stream_catalog_get(&scan, tuple, Anum_streams_segment_bytes, NULL));
+		info->segment_age = DatumGetInt64(stream_catalog_get(&scan, tuple, Anum_streams_segment_age, NULL));
 		info->created_at = DatumGetTimestampTz(stream_catalog_get(&scan, tuple, Anum_streams_created_at, NULL));
 		if (info->partitions < 1 || info->partitions > STREAM_MAX_PARTITIONS ||
 			!parse_value_type(value_type, &info->value_type) ||
@@ -472,7 +476,8 @@ stream_id_of_name(const char *name)
 /* stream_insert adds the row of a new stream, after checking its options. */
 void
 stream_insert(int32 stream_id, const char *name, int32 partitions,
-			  const char *value_type, const char *compression)
+			  const char *value_type, const char *compression,
+			  int64 segment_bytes, int64 segment_age)
 {
 	Datum		values[Natts_streams];
 	bool		nulls[Natts_streams] = {false};
@@ -499,6 +504,8 @@ stream_insert(int32 stream_id, const char *name, int32 partitions,
 	values[Anum_streams_compression - 1] = CStringGetTextDatum(compression);
 	values[Anum_streams_encoding - 1] = CStringGetTextDatum(GetDatabaseEncodingName());
 	values[Anum_streams_byte_order - 1] = CStringGetTextDatum(NATIVE_BYTE_ORDER);
+	values[Anum_streams_segment_bytes - 1] = Int64GetDatum(segment_bytes);
+	values[Anum_streams_segment_age - 1] = Int64GetDatum(segment_age);
 	stream_catalog_insert(STREAMS_TABLE, Natts_streams, values, nulls);
 }
 
@@ -515,15 +522,33 @@ stream_check_compression(const char *compression)
 				 errhint("Use lz4 or none.")));
 }
 
-void
-stream_set_compression(int32 stream_id, const char *compression)
+static void
+set_column(int32 stream_id, int attnum, Datum value)
 {
 	ScanKeyData key;
 
-	stream_check_compression(compression);
 	ScanKeyInit(&key, Anum_streams_stream_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream_id));
-	stream_catalog_update(STREAMS_TABLE, STREAMS_PKEY, 1, &key,
-						  Anum_streams_compression, CStringGetTextDatum(compression), false);
+	stream_catalog_update(STREAMS_TABLE, STREAMS_PKEY, 1, &key, attnum, value, false);
+	CommandCounterIncrement();
+}
+
+void
+stream_set_segment_bytes(int32 stream_id, int64 segment_bytes)
+{
+	set_column(stream_id, Anum_streams_segment_bytes, Int64GetDatum(segment_bytes));
+}
+
+void
+stream_set_segment_age(int32 stream_id, int64 segment_age)
+{
+	set_column(stream_id, Anum_streams_segment_age, Int64GetDatum(segment_age));
+}
+
+void
+stream_set_compression(int32 stream_id, const char *compression)
+{
+	stream_check_compression(compression);
+	set_column(stream_id, Anum_streams_compression, CStringGetTextDatum(compression));
 }
 
 /* stream_rename follows the foreign table to a new name. */

@@ -66,6 +66,8 @@ typedef struct StreamInfo
 	int32		partitions;
 	int32		compression;	/* StreamCompression */
 	StreamValueType value_type;
+	int64		segment_bytes;	/* a segment is rolled at this size; 0: at none */
+	int64		segment_age;	/* in ms since its first record; 0: at none */
 	TimestampTz created_at;
 	int			nsegments;		/* at least 1 */
 	StreamSegment *segments;	/* by segment_no; the last one is active */
@@ -93,9 +95,12 @@ extern void stream_invalidate(Oid table);
 extern int32 stream_new_id(void);
 extern int32 stream_id_of_name(const char *name);
 extern void stream_insert(int32 stream_id, const char *name, int32 partitions,
-						  const char *value_type, const char *compression);
+						  const char *value_type, const char *compression,
+						  int64 segment_bytes, int64 segment_age);
 extern void stream_check_compression(const char *compression);
 extern void stream_set_compression(int32 stream_id, const char *compression);
+extern void stream_set_segment_bytes(int32 stream_id, int64 segment_bytes);
+extern void stream_set_segment_age(int32 stream_id, int64 segment_age);
 extern void stream_rename(int32 stream_id, const char *name);
 extern void stream_delete(int32 stream_id);
 extern Oid	stream_table_of_id(int32 stream_id);

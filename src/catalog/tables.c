@@ -24,11 +24,13 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 static HeapTuple extension_tuple(Relation rel, SysScanDesc *scan);
 
@@ -104,6 +106,20 @@ stream_lock_extension(void)
 		LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
 	/* it may have gone while we waited */
 	(void) stream_extension_owner();
+}
+
+/*
+ * stream_try_lock_extension does so without waiting; false: a command on the
+ * extension is under way, or there is none.
+ */
+bool
+stream_try_lock_extension(void)
+{
+	Oid			extension = get_extension_oid(STREAM_EXTENSION, true);
+
+	return OidIsValid(extension) &&
+		ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock) &&
+		get_extension_oid(STREAM_EXTENSION, true) == extension;
 }
 
 /* stream_extension_owner returns the role that owns all internal objects. */
@@ -276,6 +292,7 @@ stream_execute(const char *sql, Oid as_user)
 	Oid			save_user;
 	int			save_context;
 	int			nest_level = NewGUCNestLevel();
+	bool		push_snapshot = ActivePortal == NULL && !ActiveSnapshotSet();
 	int			rc;
 
 	GetUserIdAndSecContext(&save_user, &save_context);
@@ -293,11 +310,16 @@ stream_execute(const char *sql, Oid as_user)
 		SetUserIdAndSecContext(as_user, save_context | SECURITY_LOCAL_USERID_CHANGE);
 	}
 
+	/* a background worker has no portal that would have one */
+	if (push_snapshot)
+		PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	rc = SPI_execute(sql, false, 0);
 	if (rc < 0)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(rc));
 	SPI_finish();
+	if (push_snapshot)
+		PopActiveSnapshot();
 
 	SetUserIdAndSecContext(save_user, save_context);
 	AtEOXact_GUC(false, nest_level);

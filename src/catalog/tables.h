@@ -35,6 +35,7 @@ typedef struct StreamCatalogScan
 extern Oid	stream_internal_schema(void);
 extern Oid	stream_internal_relation(const char *name, bool missing_ok);
 extern void stream_lock_extension(void);
+extern bool stream_try_lock_extension(void);
 extern Oid	stream_extension_owner(void);
 
 extern void stream_catalog_begin(StreamCatalogScan *scan, const char *table, const char *index,

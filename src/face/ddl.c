@@ -31,6 +31,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "workers.h"
 
 PG_FUNCTION_INFO_V1(stream_create_stream);
 PG_FUNCTION_INFO_V1(stream_alter_stream);
@@ -110,9 +111,24 @@ create_foreign_table(const char *name, const char *value_type)
 	return table;
 }
 
+/* segment_bytes_argument reads the size at which segments are rolled; zero: at none. */
+static int64
+segment_bytes_argument(FunctionCallInfo fcinfo, int arg)
+{
+	int64		segment_bytes;
+
+	stream_need_argument(fcinfo, arg, "segment_bytes");
+	segment_bytes = PG_GETARG_INT64(arg);
+	if (segment_bytes < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("segment_bytes must not be negative")));
+	return segment_bytes;
+}
+
 /*
  * stream_create_stream: create_stream(stream, partitions, value_type,
- * compression).
+ * compression, segment_bytes, segment_age).
  */
 Datum
 stream_create_stream(PG_FUNCTION_ARGS)
@@ -123,6 +139,8 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	char		relation[NAMEDATALEN];
 	int32		partitions;
 	int32		stream_id;
+	int64		segment_bytes;
+	int64		segment_age;
 	Oid			owner;
 	Oid			table;
 
@@ -134,6 +152,8 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	partitions = PG_GETARG_INT32(1);
 	value_type = stream_text_argument(fcinfo, 2, "value_type");
 	compression = stream_text_argument(fcinfo, 3, "compression");
+	segment_bytes = segment_bytes_argument(fcinfo, 4);
+	segment_age = stream_age_argument(fcinfo, 5, "segment_age");
 	stream_check_name(name);
 	if (creating_extension)
 		ereport(ERROR,
@@ -147,7 +167,7 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	forget_orphan(name);
 	stream_id = new_id();
 	/* the row first: it checks the options */
-	stream_insert(stream_id, name, partitions, value_type, compression);
+	stream_insert(stream_id, name, partitions, value_type, compression, segment_bytes, segment_age);
 	table = create_foreign_table(name, value_type);
 	stream_forget_if_aborted(table);
 	stream_insert_partitions(stream_id, partitions);
@@ -171,13 +191,14 @@ stream_create_stream(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* stream_alter_stream: alter_stream(stream, partitions, compression). */
+/* stream_alter_stream: alter_stream(stream, partitions, compression, segment_bytes, segment_age). */
 Datum
 stream_alter_stream(PG_FUNCTION_ARGS)
 {
 	char	   *name;
 	Oid			table;
 	StreamInfo *info;
+	int32		stream_id;
 
 	stream_require_shmem();
 	PreventCommandIfReadOnly("alter_stream()");
@@ -193,12 +214,15 @@ stream_alter_stream(PG_FUNCTION_ARGS)
 						NameStr(info->name), info->partitions, PG_GETARG_INT32(1)),
 				 errdetail("Keys would move to other partitions, and the order of their records would be lost."),
 				 errhint("Create a stream with that many partitions, and publish the records to it anew.")));
+	stream_id = info->stream_id;
 	if (!PG_ARGISNULL(2))
-	{
-		stream_set_compression(info->stream_id, text_to_cstring(PG_GETARG_TEXT_PP(2)));
-		CommandCounterIncrement();
-		stream_invalidate(table);
-	}
+		stream_set_compression(stream_id, text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	if (!PG_ARGISNULL(3))
+		stream_set_segment_bytes(stream_id, segment_bytes_argument(fcinfo, 3));
+	if (!PG_ARGISNULL(4))
+		stream_set_segment_age(stream_id, stream_age_argument(fcinfo, 4, "segment_age"));
+	stream_invalidate(table);
+	stream_wake_workers();
 	PG_RETURN_VOID();
 }
 

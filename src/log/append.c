@@ -104,6 +104,7 @@ stream_target_of_table(Oid table)
 	}
 	/* these can change within the transaction */
 	target->compression = info->compression;
+	target->segment_bytes = info->segment_bytes;
 	target->name = info->name;
 	target->name_len = strlen(NameStr(info->name));
 	if (target->lock_subid == InvalidSubTransactionId)

@@ -33,6 +33,7 @@ struct StreamTarget
 	int32		stream_id;
 	int32		partitions;
 	int32		compression;
+	int64		segment_bytes;	/* 0: a segment can have any size */
 	StreamValueType value_type;
 	Size		name_len;
 	NameData	name;
@@ -69,6 +70,6 @@ extern void stream_publish_abort_sub(SubTransactionId subid);
 extern void stream_publish_dropped(Oid table);
 
 /* flush.c */
-extern void stream_write_images(int32 stream_id, StreamImage *images);
+extern void stream_write_images(int32 stream_id, int64 segment_bytes, StreamImage *images);
 
 #endif							/* STREAM_APPEND_H */

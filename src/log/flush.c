@@ -11,12 +11,15 @@
 #include "access/heapam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "common/pg_prng.h"
 #include "compat.h"
 #include "log/append.h"
 #include "log/segtable.h"
+#include "log/upkeep.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "workers.h"
 
 /* Tuples handed to the heap at once. */
 #define STREAM_WRITE_TUPLES		32
@@ -129,10 +132,30 @@ write_tuples(StreamSegmentTable *table, SegmentIndexes *indexes, StreamImage **i
 	}
 }
 
+/*
+ * check_size looks now and then whether a segment should have been rolled, which
+ * the manager does, or a worker that is started for it.  To look costs more than to
+ * write a small record, and sessions can be short: a chance in proportion to the
+ * bytes written makes it one look for a sixteenth of a segment, or a megabyte.
+ */
+static void
+check_size(StreamSegmentTable *table, int64 segment_bytes, int64 written)
+{
+	int64		interval = Min(segment_bytes / 16, 1024 * 1024);
+	int64		size;
+
+	if (segment_bytes == 0 || pg_prng_double(&pg_global_prng_state) * interval > written)
+		return;
+	size = stream_segment_bytes(table->rel);
+	if (size >= segment_bytes)
+		stream_wake_manager(size / 2 >= segment_bytes);
+}
+
 /* write_segment writes those of a list's batches that go to one segment. */
 static void
-write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
+write_segment(int32 stream_id, int32 segment_no, int64 segment_bytes, StreamImage *images)
 {
+	int64		written = 0;
 	StreamSegmentTable table;
 	StreamImage *chunk[STREAM_WRITE_TUPLES];
 	TupleTableSlot *slots[STREAM_WRITE_TUPLES];
@@ -154,6 +177,7 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 		if (image->segment_no != segment_no)
 			continue;
 		chunk[n++] = image;
+		written += VARSIZE(image->data);
 		if (n == STREAM_WRITE_TUPLES)
 		{
 			write_tuples(&table, &indexes, chunk, n, slots);
@@ -166,6 +190,7 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
 	while (nslots > 0)
 		ExecDropSingleTupleTableSlot(slots[--nslots]);
 	close_indexes(&table, &indexes);
+	check_size(&table, segment_bytes, written);
 	stream_segment_close(&table, true);
 }
 
@@ -175,7 +200,7 @@ write_segment(int32 stream_id, int32 segment_no, StreamImage *images)
  * ordered by offset, so that the index grows at its end.
  */
 void
-stream_write_images(int32 stream_id, StreamImage *images)
+stream_write_images(int32 stream_id, int64 segment_bytes, StreamImage *images)
 {
 	MemoryContext context = NULL;
 	MemoryContext save = CurrentMemoryContext;
@@ -198,7 +223,7 @@ stream_write_images(int32 stream_id, StreamImage *images)
 				segment_no = Min(segment_no, image->segment_no);
 		if (segment_no == PG_INT32_MAX)
 			break;
-		write_segment(stream_id, segment_no, images);
+		write_segment(stream_id, segment_no, segment_bytes, images);
 		written = segment_no;
 	}
 	MemoryContextSwitchTo(save);

@@ -213,7 +213,7 @@ stream_flush_level(StreamPublishing *publishing, StreamLevel *level)
 		}
 		if (images != NULL)
 		{
-			stream_write_images(target->stream_id, images);
+			stream_write_images(target->stream_id, target->segment_bytes, images);
 			while (images != NULL)
 			{
 				StreamImage *next = images->next;

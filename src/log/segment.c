@@ -40,6 +40,7 @@
 #include "fmgr.h"
 #include "log/reserve.h"
 #include "log/segment.h"
+#include "log/upkeep.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "progress.h"
@@ -285,45 +286,111 @@ create_next_segment(Oid table)
 	return newest;
 }
 
+/* The locks of a roll, which outlive its transactions. */
+typedef struct RollLocks
+{
+	LOCKTAG		extension;
+	LOCKTAG		table;
+	LOCKTAG		roll;
+} RollLocks;
+
+static void
+init_extension_lock(RollLocks *locks, Oid extension)
+{
+	SET_LOCKTAG_OBJECT(locks->extension, MyDatabaseId, ExtensionRelationId, extension, 0);
+}
+
+static void
+init_table_locks(RollLocks *locks, Oid table)
+{
+	SET_LOCKTAG_RELATION(locks->table, MyDatabaseId, table);
+	SET_LOCKTAG_OBJECT(locks->roll, MyDatabaseId, ForeignTableRelationId, table, 0);
+}
+
+static void
+commit_and_begin(void)
+{
+	CommitTransactionCommand();
+	StartTransactionCommand();
+}
+
 /*
  * roll makes the three steps.  Its locks are the session's, as they outlive
  * transactions; after an error, the abort releases them.  The extension is locked
  * first, as everywhere, and to the end: DROP EXTENSION holds that lock when it
- * wants the others.
+ * wants the others.  The caller has them all; the roll lock is released here.
  */
 static void
-roll(const char *name)
+roll(Oid table, RollLocks *locks, void (*commit) (void))
 {
-	Oid			extension = get_extension_oid(STREAM_EXTENSION, false);
-	LOCKTAG		extension_lock;
-	LOCKTAG		table_lock;
-	LOCKTAG		roll_lock;
-	Oid			table;
 	int32		newest;
-
-	SET_LOCKTAG_OBJECT(extension_lock, MyDatabaseId, ExtensionRelationId, extension, 0);
-	(void) LockAcquire(&extension_lock, AccessShareLock, true, false);
-	stream_lock_extension();
-	table = stream_table_for_owner(name, AccessShareLock);
-	SET_LOCKTAG_RELATION(table_lock, MyDatabaseId, table);
-	(void) LockAcquire(&table_lock, AccessShareLock, true, false);
-	SET_LOCKTAG_OBJECT(roll_lock, MyDatabaseId, ForeignTableRelationId, table, 0);
-	(void) LockAcquire(&roll_lock, ExclusiveLock, true, false);
-	AcceptInvalidationMessages();
 
 	stream_progress_begin("roll_segment", table);
 	newest = create_next_segment(table);
 
-	SPI_commit();
+	commit();
 	stream_activate_segment(table, newest);
-	(void) LockRelease(&roll_lock, ExclusiveLock, true);
+	(void) LockRelease(&locks->roll, ExclusiveLock, true);
 
 	stream_seal_segments(table);
-	SPI_commit();
+	commit();
 	stream_progress_end();
+}
 
-	(void) LockRelease(&table_lock, AccessShareLock, true);
-	(void) LockRelease(&extension_lock, AccessShareLock, true);
+/*
+ * stream_roll_if_due is the workers' way: it waits for no lock, and rolls only
+ * what is due once the locks are there.  It commits the current transaction and
+ * leaves a new one.  False: something was locked.
+ */
+bool
+stream_roll_if_due(Oid table)
+{
+	Oid			extension = get_extension_oid(STREAM_EXTENSION, true);
+	RollLocks	locks;
+	TimestampTz due_at;
+	bool		free = false;
+
+	if (!OidIsValid(extension))
+		return false;
+	init_extension_lock(&locks, extension);
+	init_table_locks(&locks, table);
+	if (LockAcquire(&locks.extension, AccessShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	if (LockAcquire(&locks.table, AccessShareLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+	{
+		if (LockAcquire(&locks.roll, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+		{
+			AcceptInvalidationMessages();
+			free = true;
+			if (stream_try_lock_extension() && stream_roll_is_due(table, &due_at))
+				roll(table, &locks, commit_and_begin);
+			else
+				(void) LockRelease(&locks.roll, ExclusiveLock, true);
+		}
+		(void) LockRelease(&locks.table, AccessShareLock, true);
+	}
+	(void) LockRelease(&locks.extension, AccessShareLock, true);
+	return free;
+}
+
+/* roll_by_name is the procedure's way: it waits. */
+static void
+roll_by_name(const char *name)
+{
+	RollLocks	locks;
+	Oid			table;
+
+	init_extension_lock(&locks, get_extension_oid(STREAM_EXTENSION, false));
+	(void) LockAcquire(&locks.extension, AccessShareLock, true, false);
+	stream_lock_extension();
+	table = stream_table_for_owner(name, AccessShareLock);
+	init_table_locks(&locks, table);
+	(void) LockAcquire(&locks.table, AccessShareLock, true, false);
+	(void) LockAcquire(&locks.roll, ExclusiveLock, true, false);
+	AcceptInvalidationMessages();
+	roll(table, &locks, SPI_commit);
+	(void) LockRelease(&locks.table, AccessShareLock, true);
+	(void) LockRelease(&locks.extension, AccessShareLock, true);
 }
 
 /*
@@ -345,7 +412,7 @@ stream_roll_segment(PG_FUNCTION_ARGS)
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	/* in the procedure's memory, which outlives the transactions */
-	roll(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	roll_by_name(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	SPI_finish();
 	return (Datum) 0;
 }

@@ -16,6 +16,7 @@
 extern bool stream_measure_range(StreamSegmentTable *segment, Snapshot snapshot, int32 partition,
 								 int64 limit, StreamRange *range);
 extern int	stream_seal_segments(Oid table);
+extern bool stream_roll_if_due(Oid table);
 extern void stream_depend_on_table(Oid relid, Oid table);
 extern bool stream_depends_on_table(Oid relid, Oid table);
 

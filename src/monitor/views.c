@@ -136,6 +136,16 @@ segment_size(int32 stream_id, int32 segment_no)
 	return OidIsValid(relid) ? relation_size(relid) : 0;
 }
 
+static Interval *
+ms_interval(int64 ms)
+{
+	Interval   *result = palloc0(sizeof(Interval));
+
+	result->day = (int32) (ms / (SECS_PER_DAY * INT64CONST(1000)));
+	result->time = ms % (SECS_PER_DAY * INT64CONST(1000)) * 1000;
+	return result;
+}
+
 Datum
 stream_stream_status(PG_FUNCTION_ARGS)
 {
@@ -149,8 +159,8 @@ stream_stream_status(PG_FUNCTION_ARGS)
 		int32		partitions = info->partitions;
 		Totals		totals = {0};
 		int64		total_bytes = 0;
-		Datum		values[9];
-		bool		nulls[9] = {false};
+		Datum		values[11];
+		bool		nulls[11] = {false};
 
 		for (int32 partition = 0; partition < partitions; partition++)
 			partition_totals(table, partition, PG_INT64_MAX, &totals);
@@ -161,11 +171,15 @@ stream_stream_status(PG_FUNCTION_ARGS)
 		values[1] = Int32GetDatum(info->partitions);
 		values[2] = CStringGetTextDatum(info->value_type == STREAM_VALUE_JSONB ? "jsonb" : "bytea");
 		values[3] = CStringGetTextDatum(info->compression == STREAM_COMPRESSION_LZ4 ? "lz4" : "none");
-		values[4] = Int32GetDatum(info->nsegments);
-		values[5] = Int64GetDatum(totals.records);
-		values[6] = Int64GetDatum(totals.bytes);
-		values[7] = Int64GetDatum(total_bytes);
-		values[8] = TimestampTzGetDatum(info->created_at);
+		nulls[4] = info->segment_bytes == 0;
+		values[4] = Int64GetDatum(info->segment_bytes);
+		nulls[5] = info->segment_age == 0;
+		values[5] = IntervalPGetDatum(ms_interval(info->segment_age));
+		values[6] = Int32GetDatum(info->nsegments);
+		values[7] = Int64GetDatum(totals.records);
+		values[8] = Int64GetDatum(totals.bytes);
+		values[9] = Int64GetDatum(total_bytes);
+		values[10] = TimestampTzGetDatum(info->created_at);
 		put_row(fcinfo, values, nulls);
 		UnlockRelationOid(table, AccessShareLock);
 	}

@@ -7,28 +7,30 @@
  * as well, so that the two cannot deadlock.  The manager does not wait for it: it
  * is woken when that command's transaction has ended.
  *
- * A roller is a manager that makes one turn and ends; a publisher starts it when
- * no manager runs.
+ * A roller is a manager that keeps up the logs until nothing is left to do, a minute
+ * at most, and ends; a publisher starts it when no manager runs.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_extension.h"
 #include "catalog/projections.h"
 #include "catalog/tables.h"
 #include "commands/extension.h"
 #include "consumer/expire.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "worker/upkeep.h"
 #include "worker/worker.h"
 
 /* Longest time between two turns, in ms. */
 #define STREAM_MANAGER_NAP		10000
+
+/* A roller ends after this time, in ms, whatever is left. */
+#define STREAM_ROLLER_LIFE		60000
 
 PGDLLEXPORT void stream_manager_main(Datum arg);
 
@@ -54,21 +56,6 @@ confirm(void)
 		stream_worker_set_latch(&stream_workers->worker[0]);
 	}
 	LWLockRelease(&stream_workers->lock);
-}
-
-/*
- * lock_extension locks the extension to the end of the transaction; false: there
- * is none now.  It does not wait for a command on it.
- */
-static bool
-lock_extension(Oid *extension)
-{
-	*extension = get_extension_oid(STREAM_EXTENSION, true);
-	if (!OidIsValid(*extension) ||
-		!ConditionalLockDatabaseObject(ExtensionRelationId, *extension, 0, AccessShareLock))
-		return false;
-	/* it may have gone before the lock was ours */
-	return get_extension_oid(STREAM_EXTENSION, true) == *extension;
 }
 
 /* supervise_appliers sees to it that so many run. */
@@ -121,14 +108,12 @@ supervise_appliers(int wanted)
 static void
 expire_groups(void)
 {
-	Oid			extension;
-
 	if (!stream_expiry_is_due())
 		return;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (lock_extension(&extension))
+	if (stream_try_lock_extension())
 		(void) stream_expire_groups();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -145,7 +130,8 @@ manager_turn(void)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	locked = lock_extension(&extension);
+	extension = get_extension_oid(STREAM_EXTENSION, true);
+	locked = stream_try_lock_extension();
 	if (locked && (!OidIsValid(known_extension) || known_extension == extension))
 	{
 		known_extension = extension;
@@ -168,9 +154,15 @@ manager_turn(void)
 		return;
 	}
 	if (stream_my_worker->type == STREAM_WORKER_ROLLER)
-		stream_worker_finish(STREAM_OUTCOME_DONE);
+	{
+		if (stream_keep_logs(&next_turn) ||
+			TimestampDifferenceExceeds(stream_my_worker->started_at, GetCurrentTimestamp(), STREAM_ROLLER_LIFE))
+			stream_worker_finish(STREAM_OUTCOME_DONE);
+		return;
+	}
 	supervise_appliers(appliers);
 	expire_groups();
+	(void) stream_keep_logs(&next_turn);
 	stream_worker_report(STREAM_WORKER_IDLE, "%s", "");
 }
 

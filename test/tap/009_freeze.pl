@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('freeze', conf => [ 'autovacuum_naptime = 1s', 'log_autovacuum_min_duration = 0' ]);
+my $node = new_node('freeze', conf => [ 'autovacuum_naptime = 1s', 'log_autovacuum_min_duration = 0', 'stream.background_workers = off' ]);
 
 sub sql
 {
