@@ -112,6 +112,17 @@ TABLE null_keys ORDER BY a, b;
 CREATE TABLE not_null_keys (k text PRIMARY KEY, v int);
 SELECT stream.create_projection('not null keys', 's', 'not_null_keys', $$SELECT nullif(key, 'null') AS k, 1 AS v FROM batch$$, '{"v": "max"}');
 SELECT failure($$SELECT apply('not null keys', '{1}')$$);
+-- of any type
+CREATE DOMAIN id AS int;
+CREATE TYPE pair AS (a int, b text);
+CREATE TABLE key_types (i id, a int[], r int4range, c char(3), v varchar(5), m int4multirange, n name, p pair, u uuid, j jsonb, d numeric(3,1), o stream.record_position,
+	count int, PRIMARY KEY (i, a, r, c, v, m, n, p, u, j, d, o));
+SELECT stream.create_projection('key types', 's', 'key_types', $$SELECT 1 AS i, '{1,2}'::int[] AS a, '[1,2]'::int4range AS r, key AS c, rpad(key, n) AS v,
+	'{[1,3)}'::int4multirange AS m, key AS n, row(1, key)::pair AS p, md5('')::uuid AS u, '{"a": 1}'::jsonb AS j, 1.0 + n / 1000.0 AS d, '3:4'::stream.record_position AS o, n AS count
+	FROM batch, generate_series(1, 3) n$$, '{"count": "count"}');
+SELECT apply('key types', '{3,5}');
+SELECT apply('key types', '{3,5}');
+TABLE key_types ORDER BY v;
 -- a key alone
 CREATE TABLE seen (k text PRIMARY KEY);
 SELECT stream.create_projection('seen', 's', 'seen', 'SELECT key AS k FROM batch', '{}');
@@ -233,7 +244,7 @@ SELECT array_length(stream.array_union_agg(ARRAY[g * 7919 % 10007, g % 100]), 1)
 
 SET client_min_messages = warning;
 SELECT stream.drop_stream('s');
-DROP TABLE records, kinds, counts, sets, latest, hits, writes, null_keys, not_null_keys, seen, types, target, sums, expected, expected_sums, wrong_calls CASCADE;
+DROP TABLE records, kinds, counts, sets, latest, hits, writes, null_keys, not_null_keys, key_types, seen, types, target, sums, expected, expected_sums, wrong_calls CASCADE;
 DROP FUNCTION apply, steps, try, note;
-DROP DOMAIN positive;
-DROP TYPE mood;
+DROP DOMAIN positive, id;
+DROP TYPE mood, pair;

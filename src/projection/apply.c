@@ -29,6 +29,7 @@
 
 #include "access/xact.h"
 #include "catalog/dead_letters.h"
+#include "catalog/namespace.h"
 #include "catalog/projection_errors.h"
 #include "catalog/tables.h"
 #include "compat.h"
@@ -42,6 +43,7 @@
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
 /* How long a statement waits for a lock; longer than for a deadlock to be found. */
@@ -54,11 +56,26 @@ set_local(const char *name, const char *value)
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* check_privilege: the owner must be allowed to read the stream, at this time. */
+/*
+ * check_privilege: the owner must be allowed to read the stream, and own the
+ * target, at this time.  Roles are held by name: one that was dropped and made
+ * anew is another one, for which we shall not run what its predecessor wrote.
+ */
 static void
 check_privilege(const StreamProjection *projection, const StreamInfo *info)
 {
-	if (pg_class_aclcheck(info->table, stream_projection_owner(projection), ACL_SELECT) != ACLCHECK_OK)
+	Oid			owner = stream_projection_owner(projection);
+	Oid			schema = projection->has_target ? get_namespace_oid(NameStr(projection->target_schema), true) : InvalidOid;
+	Oid			target = OidIsValid(schema) ? get_relname_relid(NameStr(projection->target_table), schema) : InvalidOid;
+
+	/* a target that is gone is the statement's affair */
+	if (OidIsValid(target) && !stream_relation_ownercheck(target, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("owner \"%s\" of projection \"%s\" does not own its target \"%s\"",
+						NameStr(projection->owner), NameStr(projection->name), NameStr(projection->target_table)),
+				 errhint("Give it another owner with stream.alter_projection.")));
+	if (pg_class_aclcheck(info->table, owner, ACL_SELECT) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("owner \"%s\" of projection \"%s\" may not read stream \"%s\"",

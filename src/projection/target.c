@@ -27,15 +27,12 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* stream_open_target opens and locks a table of the caller's that a worker may write to. */
-Relation
-stream_open_target(Oid relid)
+/* check_relation refuses what is no table of the caller's. */
+static void
+check_relation(Oid relid)
 {
-	Relation	rel;
-	char		relkind;
+	char		relkind = get_rel_relkind(relid);
 
-	LockRelationOid(relid, RowExclusiveLock);
-	relkind = get_rel_relkind(relid);
 	if (relkind == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -46,6 +43,18 @@ stream_open_target(Oid relid)
 				 errmsg("target \"%s\" is not a table", get_rel_name(relid))));
 	if (!stream_relation_ownercheck(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/* stream_open_target opens and locks a table of the caller's that a worker may write to. */
+Relation
+stream_open_target(Oid relid)
+{
+	Relation	rel;
+
+	/* nobody waits for a lock on what is not theirs; what was waited for may have changed */
+	check_relation(relid);
+	LockRelationOid(relid, RowExclusiveLock);
+	check_relation(relid);
 	rel = table_open(relid, NoLock);
 	if (IsCatalogRelation(rel) || RelationGetNamespace(rel) == stream_internal_schema())
 		ereport(ERROR,

@@ -118,6 +118,11 @@ stops(
 	'owner "keeper" of projection "totals" does not exist',
 	'role renamed');
 stops(
+	'ALTER ROLE warden RENAME TO other; CREATE ROLE warden; GRANT SELECT ON streams.s TO warden',
+	'DROP OWNED BY warden; DROP ROLE warden; ALTER ROLE other RENAME TO warden',
+	'owner "warden" of projection "totals" does not own its target',
+	'another role of its name');
+stops(
 	'ALTER TABLE totals RENAME TO sums',
 	'ALTER TABLE sums RENAME TO totals',
 	'relation "public.totals" does not exist',
