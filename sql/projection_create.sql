@@ -124,6 +124,11 @@ FROM unnest(ARRAY['"max"', '["max"]', 'null', '{"i": "max", "jb": "max"}', '{"i"
 	'{"i": "latest by jb", "jb": "latest by by_ts", "by_ts": "max"}', '{"id": "max", "i": "max", "jb": "max", "by_ts": "max"}']) m;
 INSERT INTO attempts (command) VALUES
 	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, count(*) AS i FROM batch GROUP BY 1', '{"i": "count"}')$$),
+	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, max(key) AS i FROM batch GROUP BY 1', '{"i": "count"}')$$),
+	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, count(*) AS i FROM batch GROUP BY 1', '{"i": "max"}')$$),
+	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, sum(value::int)::int::numeric AS n FROM batch GROUP BY 1', '{"n": "max"}')$$),
+	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, count(*)::text AS t, max(published_at) AS by_ts FROM batch GROUP BY 1', '{"t": "latest by by_ts", "by_ts": "max"}')$$),
+	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, avg(value::int)::numeric AS n FROM batch GROUP BY 1', '{"n": "sum"}')$$),
 	($$SELECT stream.create_projection('p', 's', 't', 'SELECT record_offset::int AS id, value::json AS j, published_at AS by_ts FROM batch', '{"j": "latest by by_ts", "by_ts": "max"}')$$);
 SELECT n, command, failure(command) FROM attempts ORDER BY n;
 
@@ -173,7 +178,8 @@ SELECT stream.create_projection('b', 'bytes', 't', 'SELECT record_offset::int AS
 CREATE TABLE safety (n serial, query text, merge text);
 INSERT INTO safety (query, merge) VALUES
 	('SELECT record_offset::int AS id, 1 AS i FROM batch', 'max'), ('SELECT record_offset::int AS id, 1 AS i FROM batch', 'sum'), ('SELECT record_offset::int AS id, 1 AS i FROM batch', 'count'),
-	('SELECT record_offset::int AS id, max(1) AS i FROM batch GROUP BY 1', 'max'), ('SELECT record_offset::int AS id, count(*) AS i FROM batch GROUP BY 1', 'max'),
+	('SELECT record_offset::int AS id, max(1) AS i FROM batch GROUP BY 1', 'max'), ('SELECT record_offset::int AS id, length(string_agg(key, '''')) AS i FROM batch GROUP BY 1', 'max'),
+	('SELECT record_offset::int AS id, count(*) AS i FROM batch GROUP BY 1', 'sum'),
 	('SELECT record_offset::int AS id, (random() * 10)::int AS i FROM batch', 'max'), ('SELECT record_offset::int AS id, 1 AS i FROM batch LIMIT 1', 'max'),
 	('SELECT record_offset::int AS id, row_number() OVER ()::int AS i FROM batch', 'max'), ('SELECT max(record_offset::int) AS id, 1 AS i FROM batch HAVING count(*) > 1', 'max'),
 	('SELECT record_offset::int AS id, 1 AS i FROM batch UNION SELECT 1, 2', 'max'), ('SELECT record_offset::int AS id, 1 AS i FROM batch EXCEPT SELECT 1, 2', 'max'),

@@ -282,15 +282,64 @@ set_sum(StreamMergeColumn *result, const Column *column)
 		refuse(column, "a type with an aggregate sum and an operator +");
 }
 
-/* set_count fills in count, which takes values of any type. */
-static void
-set_count(StreamMergeColumn *result, const Column *column)
+/* aggregate_of returns the aggregate whose result, but for casts, is a column; null: it is none. */
+static Aggref *
+aggregate_of(Node *node)
 {
-	if (IsA(column->expression, Aggref))
+	for (;;)
+	{
+		if (IsA(node, RelabelType))
+			node = (Node *) ((RelabelType *) node)->arg;
+		else if (IsA(node, CoerceViaIO))
+			node = (Node *) ((CoerceViaIO *) node)->arg;
+		else if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL &&
+				 (((FuncExpr *) node)->funcformat == COERCE_EXPLICIT_CAST ||
+				  ((FuncExpr *) node)->funcformat == COERCE_IMPLICIT_CAST))
+			node = linitial(((FuncExpr *) node)->args);
+		else
+			return IsA(node, Aggref) ? (Aggref *) node : NULL;
+	}
+}
+
+/*
+ * check_aggregate refuses what depends on how many records of a key happen to
+ * share a batch: a count or sum of the query that is not added up, and a count of
+ * the query's groups.
+ */
+static void
+check_aggregate(StreamMerge merge, const Column *column)
+{
+	Aggref	   *aggregate = aggregate_of((Node *) column->expression);
+	const char *name;
+
+	if (aggregate == NULL || merge == STREAM_MERGE_KEY)
+		return;
+	if (merge == STREAM_MERGE_COUNT)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("merge \"count\" counts rows of the query, and column \"%s\" is an aggregate already", column->name),
 				 errhint("Use merge \"sum\" to add up counts, or leave out the aggregate.")));
+	if (get_func_namespace(aggregate->aggfnoid) != PG_CATALOG_NAMESPACE)
+		return;
+	name = get_func_name(aggregate->aggfnoid);
+	if (merge != STREAM_MERGE_SUM && (strcmp(name, "count") == 0 || strcmp(name, "sum") == 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("merge \"%s\" has no meaning for column \"%s\", which is a %s over one batch",
+						column->merge_text, column->name, name),
+				 errhint("Use merge \"sum\".")));
+	if (strcmp(name, "avg") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("merge \"%s\" has no meaning for column \"%s\", which is an average over one batch",
+						column->merge_text, column->name),
+				 errhint("Keep the sum and the count, each with merge \"sum\".")));
+}
+
+/* set_count fills in count, which takes values of any type. */
+static void
+set_count(StreamMergeColumn *result, const Column *column)
+{
 	result->operator = binary_operator_sql(column, pg_catalog_name("+"));
 	if (result->operator == NULL || !is_assignable(INT8OID, column->attribute->atttypid))
 		refuse(column, "a numeric type");
@@ -366,6 +415,7 @@ set_merge(StreamMergeColumn *result, const Column *column, const Column *columns
 	HeapTuple	operator;
 
 	result->column = quote_identifier(column->name);
+	check_aggregate(result->merge, column);
 	if (result->merge != STREAM_MERGE_UNION && result->merge != STREAM_MERGE_COUNT)
 		result->input = input_sql(column, psprintf("q.%s", result->column), column->query_type);
 	switch (result->merge)
