@@ -152,6 +152,7 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 	Tuplestorestate *batch = NULL;
 	StreamReader reader;
 	StreamRecord record;
+	int64		end;
 
 	stream_reader_begin(&reader, apply->table, apply->partition, position, NULL);
 	while (stream_reader_next(&reader, &record))
@@ -173,14 +174,13 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 		stream_put_record(&copies, batch, apply->partition, &record);
 		bytes_left -= Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
 		if (apply->records >= apply->max_records || bytes_left <= 0)
-		{
-			apply->full = true;
 			break;
-		}
 	}
-	/* over holes; without shared state nothing was in flight below what had been issued */
+	/* without shared state nothing was in flight below what had been issued */
+	end = reader.limit != PG_INT64_MAX ? reader.limit : settled;
 	if (reader.finished)
-		position = Max(position, reader.limit != PG_INT64_MAX ? reader.limit : settled);
+		position = Max(position, end);	/* over holes */
+	apply->full = position < end;
 	stream_reader_end(&reader);
 
 	if (batch != NULL)

@@ -37,7 +37,7 @@ typedef struct StreamApply
 	int64		first_offset;	/* of the batch, -1: none yet */
 	int64		applied_offset; /* the next one to apply */
 	int32		records;
-	bool		full;			/* more may be left */
+	bool		full;			/* more was left, but for holes */
 	bool		in_statement;	/* the error, if any, is the projection's own */
 	bool		dead_letters;	/* it is the projection's policy to make some */
 	NameData	name;			/* the projection's */
