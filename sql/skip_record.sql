@@ -72,6 +72,23 @@ BEGIN READ ONLY;
 SELECT stream.skip_record('s', 'other', '0:0', 'r'); \echo :SQLSTATE
 ROLLBACK;
 
+-- With members it commits past the record, and the member sees it when it polls next, wherever it is.
+SELECT stream.create_consumer_group('s', 'm');
+SELECT member_epoch AS epoch FROM stream.join_group('s', 'm', 'a') \gset
+SELECT record_offset FROM stream.poll('s', 'm', 'a', :epoch, max_records => 1);
+SELECT stream.skip_record('s', 'm', '0:0', 'poison');
+SELECT record_offset FROM stream.poll('s', 'm', 'a', :epoch, max_records => 1);
+SELECT record_offset FROM stream.poll('s', 'm', 'a', :epoch, after => '{0:1}', max_records => 1);
+-- what was polled is not committed yet, so it is the next one still
+SELECT failure($$SELECT stream.skip_record('s', 'm', '0:2', 'polled')$$);
+SELECT stream.commit_offsets('s', 'm', 'a', :epoch, '{0:1}');
+SELECT stream.skip_record('s', 'm', '0:2', 'poison too');
+SELECT record_offset FROM stream.poll('s', 'm', 'a', :epoch, after => '{0:1}', max_records => 1);
+SELECT stream.commit_offsets('s', 'm', 'a', :epoch, '{0:2}');
+SELECT "partition", committed_offset, member_id FROM stream.consumer_lag WHERE consumer_group = 'm' AND "partition" = 0;
+SELECT stream.leave_group('s', 'm', 'a', :epoch);
+SELECT stream.drop_consumer_group('s', 'm');
+
 -- What retention has passed is skipped by the group's policy.
 UPDATE stream_internal.partitions SET log_start_offset = 3 WHERE "partition" = 0
 	AND stream_id = (SELECT stream_id FROM stream_internal.streams WHERE stream = 's');

@@ -98,6 +98,15 @@ is(sql($offsets), $before{offsets}, 'restart: the same offsets');
 #
 # Dump and restore.
 #
+sql(q{
+	SELECT stream.create_stream('poison');
+	SELECT stream.create_consumer_group('poison', 'p');
+	SELECT stream.publish('poison', 'k', to_jsonb(i)) FROM generate_series(0, 1) i;
+	SELECT stream.skip_record('poison', 'p', '0:0', 'cannot be parsed');
+});
+my $letters = q{SELECT * FROM stream.dead_letters};
+my $letter = sql($letters);
+%before = (%before, offsets => sql($offsets), groups => sql($groups));
 my $dump = "$PostgreSQL::Test::Utils::tmp_check/consume.dump";
 my ($stdout, $stderr);
 foreach my $format ('plain', 'custom')
@@ -115,6 +124,9 @@ foreach my $format ('plain', 'custom')
 		"$format: restored");
 	is(sql($offsets, $db), $before{offsets}, "$format: the same offsets");
 	is(sql($groups, $db), $before{groups}, "$format: the same groups");
+	is(sql($letters, $db), $letter, "$format: the same dead letters");
+	is( sql(q{SELECT stream.skip_record('poison', 'p', '0:1', 'neither'); SELECT max(dead_letter_id) FROM stream.dead_letters}, $db),
+		"\n2", "$format: the next one has a number of its own");
 	is( sql(q{SELECT count(*) FROM stream.consume('log', 'g', NULL, autocommit => true)}, $db),
 		'100', "$format: the group goes on where it was");
 	sql(q{SELECT stream.create_consumer_group('log', 'new')}, $db);
