@@ -21,8 +21,10 @@
 #include "consumer/offsets.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "sessions.h"
 #include "shmem.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -97,21 +99,36 @@ answer(FunctionCallInfo fcinfo, const StreamMemberRow *row)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
+/* How long the first member waits for transactions that have a partition, in ms. */
+#define STREAM_MIXING_WAIT		1000
+
 /*
  * refuse_mixing makes sure that nobody consumes transactionally when a group
  * gets its first member.  A consumer that comes later finds the member: it looks
  * after it has locked a partition, and we hold all of those locks to the end.
+ *
+ * A transaction may be about to end: that of the member before, which has
+ * released the members lock and not yet the partition's.  So give it some time;
+ * but do not queue for a lock, since its holder may be waiting for ours.
  */
 static void
 refuse_mixing(Call *call)
 {
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STREAM_MIXING_WAIT);
+
 	for (int32 partition = 0; partition < call->partitions; partition++)
-		if (!stream_try_lock_offset(call->group.group_id, partition))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("consumer group \"%s\" is processing partition %d in a transaction",
-							NameStr(call->group.name), partition),
-					 errhint("A group is read by consume or by members, not by both at one time: stop its consumers, or join another group.")));
+		while (!stream_try_lock_offset(call->group.group_id, partition))
+		{
+			if (GetCurrentTimestamp() >= until)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("consumer group \"%s\" is processing partition %d in a transaction",
+								NameStr(call->group.name), partition),
+						 errhint("A group is read by consume or by members, not by both at one time: stop its consumers, or join another group.")));
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
 }
 
 /* place_of_instance finds a static member's place, and refuses one that is in use. */
