@@ -286,26 +286,42 @@ note_consumer(int32 group_id, TimestampTz now)
 	SpinLockRelease(&slot->mutex);
 }
 
-/* stream_meter_call notes that this session consumes, or waits, for a group. */
-void
-stream_meter_call(Oid table, int32 group_id)
+/*
+ * stream_meter_call notes that this session consumes, or waits, for a group;
+ * false: the group has no meter yet, though it could have: stream_meter_enter_group.
+ */
+bool
+stream_meter_call(int32 group_id)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	StreamMeter *meter;
+	bool		full;
 
+	note_consumer(group_id, now);
 	LWLockAcquire(&stream_control->meter_lock, LW_SHARED);
 	meter = find_meter(group_id, STREAM_WHOLE_GROUP);
-	if (meter != NULL)
+	if (likely(meter != NULL))
 	{
 		SpinLockAcquire(&meter->mutex);
 		meter->last_call = now;
 		SpinLockRelease(&meter->mutex);
 	}
+	full = stream_control->nmeters >= stream_max_group_partitions;
 	LWLockRelease(&stream_control->meter_lock);
-	/* when the group is being dropped just now, the meter goes with its stream */
-	if (unlikely(meter == NULL))
-		(void) enter_meter(table, group_id, STREAM_WHOLE_GROUP, now);
-	note_consumer(group_id, now);
+	if (unlikely(meter == NULL && full))
+	{
+		/* counts the refusal */
+		(void) enter_meter(InvalidOid, group_id, STREAM_WHOLE_GROUP, now);
+		return true;
+	}
+	return meter != NULL;
+}
+
+/* The caller keeps the group from being dropped meanwhile. */
+void
+stream_meter_enter_group(Oid table, int32 group_id)
+{
+	(void) enter_meter(table, group_id, STREAM_WHOLE_GROUP, GetCurrentTimestamp());
 }
 
 /* stream_meter_holds notes that it has a transaction open on the group's records. */

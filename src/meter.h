@@ -29,7 +29,8 @@ extern void stream_meter_batch(Oid table, int32 group_id, int32 partition,
 extern bool stream_meter_take_polled(int32 group_id, int32 partition, uint32 member, StreamPolled *polled);
 extern void stream_meter_set_polled(Oid table, int32 group_id, int32 partition, const StreamPolled *polled);
 
-extern void stream_meter_call(Oid table, int32 group_id);
+extern bool stream_meter_call(int32 group_id);
+extern void stream_meter_enter_group(Oid table, int32 group_id);
 extern void stream_meter_holds(int32 group_id);
 extern void stream_meter_holds_nothing(void);
 extern int	stream_meter_consumers(int32 group_id);

@@ -12,7 +12,6 @@
 #include "consumer/groups.h"
 #include "funcapi.h"
 #include "log/read.h"
-#include "meter.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
@@ -36,7 +35,7 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
 	fetch->group = *stream_group_or_create(fetch->table, group_name);
 	fetch->changes = stream_info(fetch->table)->changes;
-	stream_meter_call(fetch->table, fetch->group.group_id);
+	stream_note_call(fetch->table, &fetch->group);
 	fetch->own = GetActiveSnapshot();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;

@@ -23,6 +23,7 @@
 #include "guc.h"
 #include "log/forget.h"
 #include "log/reserve.h"
+#include "meter.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -56,6 +57,28 @@ bool
 stream_try_lock_groups(Oid table)
 {
 	return ConditionalLockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, ExclusiveLock);
+}
+
+/*
+ * stream_note_call notes that this session consumes, or waits, for a group.  The
+ * first call makes the group's meter: not while the group may be being dropped,
+ * or the meter would outlive it; then the next call does.
+ */
+void
+stream_note_call(Oid table, const StreamGroup *group)
+{
+	int32		group_id = group->group_id;
+	NameData	name = group->name;
+	StreamGroup *found;
+
+	if (likely(stream_meter_call(group_id)) ||
+		!ConditionalLockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, RowShareLock))
+		return;
+	/* having the lock, we know of all changes before it */
+	found = stream_group(stream_info(table), NameStr(name), true);
+	if (found != NULL && found->group_id == group_id)
+		stream_meter_enter_group(table, group_id);
+	UnlockDatabaseObject(ForeignTableRelationId, table, STREAM_GROUPS_LOCK, RowShareLock);
 }
 
 /* open_group finds the group that the first two arguments name, for a command on it. */

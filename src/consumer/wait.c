@@ -15,12 +15,12 @@
 #include "catalog/groups.h"
 #include "consumer/commit.h"
 #include "consumer/coordinator.h"
+#include "consumer/groups.h"
 #include "consumer/offsets.h"
 #include "consumer/wait.h"
 #include "guc.h"
 #include "log/read.h"
 #include "log/wait.h"
-#include "meter.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -154,7 +154,7 @@ is_ready(const Wait *wait)
 	AcceptInvalidationMessages();
 	exists = find_group(wait->table, wait->group_name, &group);
 	if (exists)
-		stream_meter_call(wait->table, group.group_id);
+		stream_note_call(wait->table, &group);
 	if (exists && wait->member_id != NULL)
 		return member_is_ready(wait, &group);
 	for (int32 partition = 0; partition < wait->partitions && !group.paused; partition++)
