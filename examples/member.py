@@ -51,7 +51,10 @@ class Member:
         while True:
             try:
                 if self.conn is None:
-                    self.conn = psycopg.connect(DSN, autocommit=True, row_factory=namedtuple_row)
+                    # no prepared statements: poolers give each transaction another session
+                    self.conn = psycopg.connect(
+                        DSN, autocommit=True, row_factory=namedtuple_row, prepare_threshold=None
+                    )
                 return self.conn.execute(query, args).fetchall()
             except psycopg.OperationalError as error:
                 logging.warning("next try in %.1f s: %s", delay, error)

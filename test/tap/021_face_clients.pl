@@ -247,8 +247,7 @@ diag("pg for Node was not tested: $no_node") if $no_node;
 #
 # pgbouncer: a server session serves the transactions of many clients.
 #
-my ($pgbouncer) = map { "$_/pgbouncer" } grep { -x "$_/pgbouncer" } (split(/:/, $ENV{PATH}), '/usr/sbin', '/usr/local/sbin');
-my $bouncer;
+my ($bouncer, $bouncer_dir, $log) = start_pgbouncer($node);
 
 sub stop_bouncer
 {
@@ -266,32 +265,12 @@ END
 
 SKIP:
 {
-	if (!$pgbouncer)
+	if (!$bouncer)
 	{
 		diag('pgbouncer was not tested: there is none');
 		skip 'no pgbouncer', 1;
 	}
-	my $bouncer_dir = File::Temp::tempdir(CLEANUP => 1);
 	my $port = $node->port;
-	my $host = $node->host;
-	my $user = getpwuid($<);
-	append_to_file("$bouncer_dir/users", qq{"$user" ""\n});
-	append_to_file("$bouncer_dir/ini", <<"INI");
-[databases]
-postgres = host=$host port=$port user=$user
-[pgbouncer]
-listen_addr =
-listen_port = $port
-unix_socket_dir = $bouncer_dir
-pool_mode = transaction
-auth_type = trust
-auth_file = $bouncer_dir/users
-default_pool_size = 3
-max_client_conn = 50
-INI
-	my $log = "$dir/pgbouncer.log";
-	$bouncer = IPC::Run::start([ $pgbouncer, "$bouncer_dir/ini" ], '<', \undef, '>', $log, '2>', $log);
-	wait_until('pgbouncer listens', sub { return -S "$bouncer_dir/.s.PGSQL.$port" });
 
 	$node->safe_psql('postgres', q{SELECT stream.drop_stream('s'); SELECT stream.create_stream('s', 3)});
 	append_to_file("$dir/bounce.bench", <<'BENCH');

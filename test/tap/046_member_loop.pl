@@ -1,6 +1,6 @@
 # The membership loop of examples/: members share the partitions, come and go, one is
-# killed with records in hand, the server is restarted.  Nothing is left out, and what
-# comes twice is what was in hand.
+# killed with records in hand, the server is restarted, two go through a pooler.  Nothing
+# is left out, and what comes twice is what was in hand.
 use strict;
 use warnings;
 
@@ -31,15 +31,20 @@ append_to_file($effects, '');
 
 my $node = new_node('member_loop');
 my $orders = 0;
+my ($bouncer, $bouncer_host) = start_pgbouncer($node);
+diag('no pgbouncer to go through') if !$bouncer;
 
 sub sql
 {
 	return $node->safe_psql('postgres', shift);
 }
 
+# start_member([HOST])
 sub start_member
 {
-	local $ENV{PGHOST} = $node->host;
+	my ($host) = @_;
+
+	local $ENV{PGHOST} = $host // $node->host;
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = 'postgres';
 	my ($in, $log) = ('', "$PostgreSQL::Test::Utils::log_path/members.log");
@@ -103,7 +108,7 @@ sql(q{
 my $first = start_member();
 publish();
 wait_for($share, 'stable 4');
-my $second = start_member();
+my $second = start_member($bouncer_host);
 wait_for($share, 'stable 2, stable 2');
 publish();
 all_done('two members', 0);
@@ -130,7 +135,7 @@ all_done('restart', 2);
 is(sql('SELECT member_id, member_epoch FROM stream.group_members'), $member, 'the member goes on after a restart');
 
 # Out of touch for longer than its session timeout, it is fenced, and joins again.
-my $third = start_member();
+my $third = start_member($bouncer_host);
 wait_for($share, 'stable 2, stable 2');
 freeze_process(pid_of($second));
 wait_for($share, 'stable 4');
@@ -157,4 +162,5 @@ END
 	{
 		kill 'KILL', pid_of($left);
 	}
+	$bouncer->kill_kill(grace => 5) if $bouncer;
 }

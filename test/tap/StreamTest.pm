@@ -4,6 +4,7 @@ package StreamTest;
 use strict;
 use warnings;
 use Exporter 'import';
+use File::Temp;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -11,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(new_node error_of error_is errors_are records log_is_sound end_session server_pid freeze_process
-  crash wait_until_gone wait_until partition_row create_database);
+  crash wait_until_gone wait_until partition_row create_database start_pgbouncer);
 
 # new_node(NAME, conf => [LINE...], streaming => 1, start => 0): a server with the
 # library preloaded and, unless it is not to be started, the extension in "postgres".
@@ -41,6 +42,36 @@ sub create_database
 	$node->safe_psql('postgres', "CREATE DATABASE $name " . ($options // ''));
 	$node->safe_psql($name, 'CREATE EXTENSION stream');
 	return;
+}
+
+# start_pgbouncer(NODE): in transaction mode, with few sessions; the process, to be ended
+# with kill_kill, the host to connect to and the log's name.  Nothing if there is none.
+sub start_pgbouncer
+{
+	my ($node) = @_;
+	my ($program) = map { "$_/pgbouncer" } grep { -x "$_/pgbouncer" } (split(/:/, $ENV{PATH}), '/usr/sbin', '/usr/local/sbin');
+	my $dir = File::Temp::tempdir(CLEANUP => 1);
+	my ($host, $port, $user) = ($node->host, $node->port, scalar getpwuid($<));
+	my $log = "$PostgreSQL::Test::Utils::tmp_check/pgbouncer.log";
+
+	return if !defined $program;
+	append_to_file("$dir/users", qq{"$user" ""\n});
+	append_to_file("$dir/ini", <<"INI");
+[databases]
+postgres = host=$host port=$port user=$user
+[pgbouncer]
+listen_addr =
+listen_port = $port
+unix_socket_dir = $dir
+pool_mode = transaction
+auth_type = trust
+auth_file = $dir/users
+default_pool_size = 3
+max_client_conn = 50
+INI
+	my $process = IPC::Run::start([ $program, "$dir/ini" ], '<', \undef, '>', $log, '2>', $log);
+	wait_until('pgbouncer listens', sub { return -S "$dir/.s.PGSQL.$port" });
+	return ($process, $dir, $log);
 }
 
 # error_of(NODE, DB, SQL): SQLSTATE and message of the first error, "00000" if there is
