@@ -33,6 +33,7 @@ typedef struct Hold
 	Oid			table;
 	int32		group_id;
 	int32		partition;
+	TimestampTz until;			/* end of its max_poll_interval */
 	StreamMeter *meter;			/* null: no statistics are kept */
 	int64		batch_records;	/* of the batch that is being processed */
 	int64		full_records;	/* of full batches processed before */
@@ -106,12 +107,12 @@ stream_hold_partition(Oid table, int32 group_id, int32 partition, int32 max_poll
 		hold->group_id = group_id;
 		hold->partition = partition;
 		hold->meter = meter;
+		hold->until = stream_start_deadline(STREAM_DEADLINE_POLL, max_poll_interval);
 		hold->next = holds;
 		holds = hold;
 		stream_meter_holds(group_id);
 	}
 	hold->batch_records += records;
-	stream_start_deadline(STREAM_DEADLINE_POLL, max_poll_interval);
 }
 
 /* close_batch shares the time that a full batch took among its partitions; it does not throw. */
@@ -174,6 +175,7 @@ merge_hold(const Hold *hold, SubTransactionId parent)
 
 	if (other == NULL)
 		return false;
+	other->until = Min(other->until, hold->until);
 	other->batch_records += hold->batch_records;
 	other->full_records += hold->full_records;
 	other->full_busy_us += hold->full_busy_us;
@@ -205,8 +207,12 @@ stream_holds_commit_sub(SubTransactionId subid, SubTransactionId parent)
 void
 stream_holds_abort_sub(SubTransactionId subid)
 {
+	TimestampTz until = DT_NOEND;
+
 	for (Hold *hold = holds; hold != NULL; hold = hold->next)
 	{
+		if (hold->subid != subid && !hold->released)
+			until = Min(until, hold->until);
 		if (hold->subid != subid || hold->released)
 			continue;
 		hold->released = true;
@@ -215,7 +221,7 @@ stream_holds_abort_sub(SubTransactionId subid)
 			stream_meter_rolled_back(hold->meter);
 	}
 	if (stream_holds_partitions())
-		stream_resume_deadline(STREAM_DEADLINE_POLL);
+		stream_change_deadline(STREAM_DEADLINE_POLL, until);
 	else
 	{
 		stream_stop_deadline(STREAM_DEADLINE_POLL);

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "catalog/tables.h"
 #include "consumer/members.h"
@@ -213,6 +215,7 @@ read_member(StreamCatalogScan *scan, HeapTuple tuple, int32 group_id, int32 part
 	if (!isnull)
 		row->revoking_since = DatumGetTimestampTz(datum);
 	row->stored = true;
+	row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	return row;
 }
 

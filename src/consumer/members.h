@@ -36,6 +36,7 @@ typedef struct StreamMemberRow
 	TimestampTz joined_at;
 	TimestampTz revoking_since; /* 0: has nothing to revoke */
 	bool		stored;			/* there is a row */
+	bool		own;			/* this transaction wrote it: nobody else has seen it yet */
 	bool		changed;		/* and it has to be written */
 } StreamMemberRow;
 

@@ -113,8 +113,11 @@ poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, 
 		return;
 	if (stream_newest_offset(group_id, partition, NULL, &newest) != STREAM_OFFSET_FOUND)
 		stream_report_missing_offset(fetch->table, NameStr(fetch->group.name), group_id, partition);
-	if (after < 0)
+	if (after < 0 && !row->own)
 		stream_unlock_offset(group_id, partition);
+	else if (after < 0)
+		/* until our transaction ends, the owner before could go on committing */
+		stream_hold_partition(fetch->table, group_id, partition, row->max_poll_interval, 0);
 
 	if (after > newest.committed_offset)
 	{

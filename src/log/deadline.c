@@ -63,18 +63,18 @@ log_deadline(int code, Datum arg)
 
 /*
  * stream_start_deadline starts the clock; 0: there is none.  When it is running,
- * the earlier end counts.
+ * the earlier end counts.  It returns the end that was asked for.
  */
-void
+TimestampTz
 stream_start_deadline(StreamDeadline deadline, int ms)
 {
 	TimestampTz until;
 
 	if (ms == 0)
-		return;
+		return DT_NOEND;
 	until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) ms);
 	if (active[deadline] && deadlines[deadline] <= until)
-		return;
+		return until;
 	if (!registered)
 	{
 		timeout_ids[STREAM_DEADLINE_PUBLISH] = RegisterTimeout(USER_TIMEOUT, publish_handler);
@@ -85,6 +85,7 @@ stream_start_deadline(StreamDeadline deadline, int ms)
 	deadlines[deadline] = until;
 	enable_timeout_at(timeout_ids[deadline], deadlines[deadline]);
 	active[deadline] = true;
+	return until;
 }
 
 /*
@@ -97,6 +98,22 @@ stream_resume_deadline(StreamDeadline deadline)
 {
 	if (active[deadline])
 		enable_timeout_at(timeout_ids[deadline], deadlines[deadline]);
+}
+
+/*
+ * stream_change_deadline lets a running clock end at another time, since what it
+ * was to end at is not held any more.
+ */
+void
+stream_change_deadline(StreamDeadline deadline, TimestampTz until)
+{
+	if (!active[deadline])
+		return;
+	deadlines[deadline] = until;
+	if (until == DT_NOEND)
+		stream_stop_deadline(deadline);
+	else
+		enable_timeout_at(timeout_ids[deadline], until);
 }
 
 /* stream_stop_deadline stops the clock; it does not throw. */

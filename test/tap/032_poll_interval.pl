@@ -100,6 +100,18 @@ is( sql(q{
 	'0', 'a second group with a shorter interval ends the holder');
 end_session($session);
 
+# What was rolled back to a savepoint does not count any more.
+sql(q{SELECT stream.reset_offsets('log', 'long', 'earliest', execute => true); SELECT stream.reset_offsets('log', 'short', 'earliest', execute => true)});
+is( sql(q{BEGIN; SELECT count(*) FROM stream.consume('log', 'long', 1);
+	SAVEPOINT a; SELECT count(*) FROM stream.consume('log', 'short', 1); ROLLBACK TO a;
+	SELECT pg_sleep(1); COMMIT; SELECT 'alive'}) =~ s/\n//gr,
+	'11alive', 'a shorter interval ends with its savepoint');
+$session = $node->background_psql('postgres', on_error_stop => 0);
+$session->query_safe(q{BEGIN; SELECT count(*) FROM stream.consume('log', 'short', 1);
+	SAVEPOINT a; SELECT count(*) FROM stream.consume('log', 'long', 1); ROLLBACK TO a});
+wait_until('a longer one that ends leaves the shorter', sub { return sql(q{SELECT count(*) FROM stream.consumer_lag WHERE pid IS NOT NULL}) eq '0' });
+end_session($session);
+
 # A session that holds nothing is left alone.
 sql(q{SELECT stream.create_consumer_group('log', 'none', 'latest', max_poll_interval => '200 ms')});
 $node->psql(
