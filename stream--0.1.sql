@@ -630,6 +630,11 @@ CREATE FUNCTION stream.wait_for(projection text, positions stream.record_positio
 COMMENT ON FUNCTION stream.wait_for(text, stream.record_position[], interval) IS
 	'waits until a projection has applied these records, null: all that have been published until now; false when the timeout came first; needs SELECT or INSERT on the stream';
 
+CREATE FUNCTION stream.stale_after(projection text, outage interval) RETURNS interval
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_stale_after';
+COMMENT ON FUNCTION stream.stale_after(text, interval) IS
+	'how long a projection is stale after an outage of that length, its end included: outage / (1 - utilization); null: not measured yet, or it never catches up; needs SELECT';
+
 CREATE FUNCTION stream.freshness(projection text, key text, OUT stale_seconds double precision, OUT unapplied_records bigint)
 	RETURNS record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_freshness';
@@ -908,6 +913,67 @@ COMMENT ON COLUMN stream.group_status.measured_at IS 'when the last full batch e
 COMMENT ON COLUMN stream.group_status.expires_at IS
 	'when it is dropped, by stream.offset_retention, unless somebody consumes, polls or waits for it before; null: never, or it has members';
 
+CREATE FUNCTION stream_internal.projection_status(OUT projection name, OUT stream name, OUT state text, OUT replay_safe boolean,
+	OUT partitions int, OUT workers int, OUT lag bigint, OUT oldest_unapplied_at timestamptz, OUT lag_seconds double precision,
+	OUT applied_at timestamptz, OUT arrival_rate double precision, OUT worker_rate double precision, OUT capacity double precision,
+	OUT utilization double precision, OUT headroom double precision, OUT headroom_one_worker_fewer double precision,
+	OUT downtime_share double precision, OUT catch_up_seconds double precision, OUT measured_at timestamptz,
+	OUT dead_letters bigint, OUT failing_partitions int, OUT error_partition int, OUT error_offset bigint, OUT last_error text,
+	OUT error_detail text, OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz,
+	OUT retries int, OUT projection_id int)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_projection_status';
+COMMENT ON FUNCTION stream_internal.projection_status() IS 'behind the view stream.projection_status';
+CREATE VIEW stream.projection_status AS
+	SELECT projection, stream, state, replay_safe, partitions, workers, lag, oldest_unapplied_at, lag_seconds, applied_at,
+		arrival_rate, worker_rate, capacity, utilization, headroom, headroom_one_worker_fewer, downtime_share, catch_up_seconds,
+		measured_at, dead_letters, failing_partitions, error_partition, error_offset, last_error, error_detail, sqlstate,
+		failing_since, failed_at, next_retry_at, retries
+	FROM stream_internal.projection_status();
+COMMENT ON VIEW stream.projection_status IS 'one row for each projection, computed when asked';
+COMMENT ON COLUMN stream.projection_status.state IS
+	'the first that holds: paused; target missing; no applier: none runs in the database; stopped: by a record, in some partition; retrying: after an error of another kind; running';
+COMMENT ON COLUMN stream.projection_status.replay_safe IS 'false: exact only by the stored offset';
+COMMENT ON COLUMN stream.projection_status.workers IS
+	'partitions that can be applied at a time: the least of the projection''s workers, its partitions and stream.max_appliers';
+COMMENT ON COLUMN stream.projection_status.lag IS 'records that are readable and not applied, in all partitions';
+COMMENT ON COLUMN stream.projection_status.oldest_unapplied_at IS
+	'when the oldest record that is not applied was published, also one held back by an open publisher; null: none';
+COMMENT ON COLUMN stream.projection_status.lag_seconds IS 'its age; zero when there is none';
+COMMENT ON COLUMN stream.projection_status.applied_at IS 'when the last batch was applied, at first when the projection was created';
+COMMENT ON COLUMN stream.projection_status.arrival_rate IS
+	'records a second published within the last minute, by their offsets; null: the stream is younger than a second';
+COMMENT ON COLUMN stream.projection_status.worker_rate IS
+	'records a second that one applier applies, measured on full batches, those that left records behind; null: none yet since the server''s start';
+COMMENT ON COLUMN stream.projection_status.capacity IS 'worker_rate times workers, as if no other projection had a backlog';
+COMMENT ON COLUMN stream.projection_status.utilization IS 'arrival_rate / capacity';
+COMMENT ON COLUMN stream.projection_status.headroom IS '1 - utilization; negative: the lag grows';
+COMMENT ON COLUMN stream.projection_status.headroom_one_worker_fewer IS 'headroom with one worker fewer; null: there is no other';
+COMMENT ON COLUMN stream.projection_status.downtime_share IS 'the share of time that it may be down and still catch up';
+COMMENT ON COLUMN stream.projection_status.catch_up_seconds IS 'until the lag is gone, as things are; null: not measured yet, or never';
+COMMENT ON COLUMN stream.projection_status.measured_at IS 'when the last full batch ended';
+COMMENT ON COLUMN stream.projection_status.dead_letters IS 'records that were put aside: see stream.dead_letters';
+COMMENT ON COLUMN stream.projection_status.failing_partitions IS 'partitions that do not get on; the next columns are of the one that a record has stopped, or failed last';
+COMMENT ON COLUMN stream.projection_status.error_offset IS 'the failing record, or the first of the failing batch';
+COMMENT ON COLUMN stream.projection_status.retries IS 'since then, all in vain';
+
+CREATE FUNCTION stream_internal.projection_partition_status(OUT projection name, OUT stream name, OUT "partition" int, OUT state text,
+	OUT applied_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unapplied_at timestamptz,
+	OUT lag_seconds double precision, OUT applied_at timestamptz, OUT pid int, OUT arrival_rate double precision,
+	OUT worker_rate double precision, OUT measured_at timestamptz, OUT error_offset bigint, OUT last_error text, OUT error_detail text,
+	OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz, OUT retries int)
+	RETURNS SETOF record
+	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_projection_partition_status';
+COMMENT ON FUNCTION stream_internal.projection_partition_status() IS 'behind the view stream.projection_partition_status';
+CREATE VIEW stream.projection_partition_status AS SELECT * FROM stream_internal.projection_partition_status();
+COMMENT ON VIEW stream.projection_partition_status IS 'one row for each partition of a projection''s stream, computed when asked';
+COMMENT ON COLUMN stream.projection_partition_status.state IS 'as in stream.projection_status, of this partition';
+COMMENT ON COLUMN stream.projection_partition_status.applied_offset IS 'the next offset to apply';
+COMMENT ON COLUMN stream.projection_partition_status.pid IS 'applier that is at it just now';
+COMMENT ON COLUMN stream.projection_partition_status.worker_rate IS 'as in stream.projection_status, measured in this partition';
+COMMENT ON COLUMN stream.projection_partition_status.error_offset IS 'the failing record, or the first of the failing batch';
+COMMENT ON COLUMN stream.projection_partition_status.retries IS 'since failing_since, all in vain';
+
 CREATE FUNCTION stream_internal.open_publishers(OUT pid int, OUT stream name, OUT "partition" int, OUT first_offset bigint, OUT age interval)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_open_publishers';
@@ -965,6 +1031,8 @@ GRANT SELECT ON
 	stream.partition_status,
 	stream.progress,
 	stream.projection_definition,
+	stream.projection_partition_status,
+	stream.projection_status,
 	stream.segment_status,
 	stream.stream_status,
 	stream.worker_status

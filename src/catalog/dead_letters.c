@@ -123,6 +123,25 @@ stream_dead_letters(int32 group_id, StreamValueType value_type)
 	return result;
 }
 
+/* stream_count_dead_letters counts those of a group or projection. */
+int64
+stream_count_dead_letters(int32 group_id)
+{
+	StreamCatalogScan scan;
+	ScanKeyData key;
+	int64		result = 0;
+
+	ScanKeyInit(&key, Anum_dead_letters_group_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(group_id));
+	stream_catalog_begin(&scan, DEAD_LETTERS_TABLE, DEAD_LETTERS_BY_GROUP, 1, &key, false);
+	while (HeapTupleIsValid(stream_catalog_next(&scan, ForwardScanDirection)))
+	{
+		CHECK_FOR_INTERRUPTS();
+		result++;
+	}
+	stream_catalog_end(&scan);
+	return result;
+}
+
 /* stream_dead_letter_failed notes that one could not be applied this time either. */
 void
 stream_dead_letter_failed(int64 id, const char *reason, const char *sqlstate)

@@ -44,6 +44,7 @@ extern int64 stream_insert_dead_letter(int32 group_id, StreamValueType value_typ
 									   const Datum *record, const bool *record_nulls,
 									   const char *reason, const char *sqlstate);
 extern List *stream_dead_letters(int32 group_id, StreamValueType value_type);
+extern int64 stream_count_dead_letters(int32 group_id);
 extern void stream_dead_letter_failed(int64 id, const char *reason, const char *sqlstate);
 extern void stream_delete_dead_letter(int64 id);
 extern void stream_delete_dead_letters(int32 group_id);

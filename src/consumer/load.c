@@ -61,10 +61,11 @@ stream_measure_load(Oid table, int32 group_id, StreamLoad *load)
 
 /*
  * stream_arrival_rate returns how many records a second were published lately,
- * counted by their offsets; false: the stream is too young to tell.
+ * counted by their offsets, to a partition, or to all of them when that is -1;
+ * false: the stream is too young to tell.
  */
 bool
-stream_arrival_rate(Oid table, double *rate)
+stream_arrival_rate(Oid table, int32 which, double *rate)
 {
 	StreamInfo *info = stream_info(table);
 	int32		partitions = info->partitions;
@@ -79,6 +80,8 @@ stream_arrival_rate(Oid table, double *rate)
 		int64		first;
 
 		CHECK_FOR_INTERRUPTS();
+		if (which != -1 && which != partition)
+			continue;
 		first = stream_first_offset_at(table, partition, from, NULL);
 		records += stream_records_behind(table, partition, first, stream_partition_end(table, partition).watermark);
 	}

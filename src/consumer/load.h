@@ -22,6 +22,6 @@ typedef struct StreamLoad
 } StreamLoad;
 
 extern void stream_measure_load(Oid table, int32 group_id, StreamLoad *load);
-extern bool stream_arrival_rate(Oid table, double *rate);
+extern bool stream_arrival_rate(Oid table, int32 which, double *rate);
 
 #endif							/* STREAM_LOAD_H */

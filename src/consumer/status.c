@@ -153,7 +153,7 @@ stream_group_status(PG_FUNCTION_ARGS)
 
 		/* the cache can be rebuilt below us */
 		memcpy(groups, cached, n * sizeof(StreamGroup));
-		has_rate = n > 0 && stream_arrival_rate(table, &rate);
+		has_rate = n > 0 && stream_arrival_rate(table, -1, &rate);
 		for (int i = 0; i < n; i++)
 			status_row(rsinfo, table, &groups[i], has_rate ? &rate : NULL);
 		UnlockRelationOid(table, AccessShareLock);
@@ -209,7 +209,7 @@ stream_scaling_advice(PG_FUNCTION_ARGS)
 	group = *stream_group(stream_info(table), group_name, false);
 	partitions = stream_info(table)->partitions;
 	stream_measure_load(table, group.group_id, &load);
-	has_rate = stream_arrival_rate(table, &arrival_rate);
+	has_rate = stream_arrival_rate(table, -1, &arrival_rate);
 	if (has_rate && load.measured_at != 0)
 		wanted = ceil((load.lag / target + arrival_rate) / load.worker_rate);
 	note = advice_note(&load, has_rate, arrival_rate, wanted, partitions);

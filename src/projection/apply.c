@@ -226,6 +226,9 @@ stream_apply(StreamApply *apply)
 		return STREAM_APPLY_GONE;
 	apply->name = projection->name;
 	apply->dead_letters = projection->on_error == STREAM_ON_ERROR_DEAD_LETTER;
+	/* altered since the record has failed: let it fail again, under the new policy */
+	if (apply->dead != NULL && !apply->dead_letters)
+		return STREAM_APPLY_BUSY;
 	value_type = info->value_type;
 
 	if (stream_newest_offset(apply->projection_id, apply->partition, NULL, &newest) != STREAM_OFFSET_FOUND)
