@@ -85,7 +85,7 @@ COMMIT;
 SELECT area, used - CASE area WHEN 'partitions' THEN :partitions ELSE 0 END AS used FROM stream.memory_status WHERE area IN ('members', 'partitions', 'publishers', 'waiters') ORDER BY area;
 
 -- Settings.
-SELECT name, setting, unit, context, vartype, min_val, short_desc <> '' AS has_description FROM pg_settings
+SELECT name, boot_val, unit, context, vartype, min_val, short_desc <> '' AS has_description FROM pg_settings
 WHERE name LIKE 'stream.%' ORDER BY name;
 \set VERBOSITY sqlstate
 SET stream.max_partitions = 100;

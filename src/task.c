@@ -47,8 +47,8 @@ task_key(int32 projection_id, int32 partition)
 }
 
 /*
- * stream_task_enter finds or makes a task.  The pointer is good as long as
- * stream_task_removals says the same.
+ * stream_task_enter finds or makes a task; null: there is no room.  The pointer
+ * is good as long as stream_task_removals says the same.
  */
 StreamTask *
 stream_task_enter(Oid table, int32 projection_id, int32 partition)
@@ -73,19 +73,13 @@ stream_task_enter(Oid table, int32 projection_id, int32 partition)
 		}
 	}
 	LWLockRelease(&stream_control->task_lock);
-	if (task == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("shared memory for projections is full"),
-				 errdetail("Projections have %d partitions together.", stream_max_projection_partitions),
-				 errhint("Raise stream.max_projection_partitions and restart the server; see the view stream.memory_status.")));
 	return task;
 }
 
 static void
 let_go_at_exit(int code, Datum arg)
 {
-	stream_task_let_go();
+	(void) stream_task_let_go();
 }
 
 /*
@@ -160,14 +154,17 @@ stream_task_release(const StreamTask *state)
 	LWLockRelease(&stream_control->task_lock);
 }
 
-/* stream_task_let_go ends a claim whose outcome is not known; it does not throw. */
-void
+/*
+ * stream_task_let_go ends a claim whose outcome is not known; false: there was
+ * none.  It does not throw.
+ */
+bool
 stream_task_let_go(void)
 {
 	StreamTask *task;
 
 	if (!claimed)
-		return;
+		return false;
 	LWLockAcquire(&stream_control->task_lock, LW_EXCLUSIVE);
 	task = find_claimed();
 	if (task != NULL)
@@ -177,6 +174,7 @@ stream_task_let_go(void)
 	}
 	claimed = false;
 	LWLockRelease(&stream_control->task_lock);
+	return true;
 }
 
 /* stream_task_get copies a task's state; false: there is none. */

@@ -140,8 +140,8 @@ is_current(void)
 		known_removals == stream_task_removals();
 }
 
-/* add_projection makes a projection known, in known_context. */
-static void
+/* add_projection makes a projection known, in known_context; false: shared memory is full. */
+static bool
 add_projection(const StreamProjection *projection)
 {
 	Oid			table = stream_table_of_id(projection->stream_id);
@@ -150,7 +150,7 @@ add_projection(const StreamProjection *projection)
 
 	/* being dropped, or restored */
 	if (info == NULL)
-		return;
+		return true;
 	memset(entry, 0, sizeof(KnownProjection));
 	entry->projection_id = projection->projection_id;
 	entry->table = table;
@@ -161,8 +161,13 @@ add_projection(const StreamProjection *projection)
 	entry->tasks = MemoryContextAlloc(known_context, entry->partitions * sizeof(StreamTask *));
 	entry->looks = MemoryContextAllocZero(known_context, entry->partitions * sizeof(Look));
 	for (int32 i = 0; i < entry->partitions; i++)
+	{
 		entry->tasks[i] = stream_task_enter(table, entry->projection_id, i);
+		if (entry->tasks[i] == NULL)
+			return false;
+	}
 	nknown++;
+	return true;
 }
 
 /* look_at_catalog learns which projections there are. */
@@ -173,6 +178,8 @@ look_at_catalog(void)
 	ListCell   *cell;
 	int32	   *ids;
 	int			n = 0;
+	bool		full = false;
+	uint64		changes;
 
 	nknown = 0;
 	known_changes = 0;			/* in case of an error */
@@ -182,7 +189,7 @@ look_at_catalog(void)
 	stream_lock_extension();
 	known_generation = stream_cache_generation;
 	/* the numbers first: what changes from here on makes us look again */
-	known_changes = pg_atomic_read_u64(&stream_control->projection_changes);
+	changes = pg_atomic_read_u64(&stream_control->projection_changes);
 	projections = stream_projections();
 	ids = palloc_array(int32, list_length(projections) + 1);
 	foreach(cell, projections)
@@ -194,8 +201,18 @@ look_at_catalog(void)
 	known = MemoryContextAlloc(known_context, (n + 1) * sizeof(KnownProjection));
 	foreach(cell, projections)
 		if (!((StreamProjection *) lfirst(cell))->paused)
-			add_projection(lfirst(cell));
+			full = !add_projection(lfirst(cell)) || full;
 	CommitTransactionCommand();
+	known_changes = changes;
+
+	/* the others are applied all the same */
+	if (full)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("shared memory for projections is full"),
+				 errdetail("Not all projections are applied: they have more than %d partitions together.",
+						   stream_max_projection_partitions),
+				 errhint("Raise stream.max_projection_partitions and restart the server; see the view stream.memory_status.")));
 }
 
 /*
@@ -457,7 +474,7 @@ stream_applier_step(void)
 	if (step_context == NULL)
 		initialize();
 	/* what an error left behind */
-	stream_task_let_go();
+	(void) stream_task_let_go();
 	MemoryContextReset(step_context);
 	if (!is_current())
 		look_at_catalog();

@@ -50,8 +50,8 @@ stream_applier_main(Datum arg)
 		if (!stream_worker_try(applier_turn))
 		{
 			/* others need not wait until this one is ready again */
-			stream_task_let_go();
-			stream_wake_workers();
+			if (stream_task_let_go())
+				stream_wake_workers();
 			stream_worker_wait_after_error(++failures);
 			continue;
 		}

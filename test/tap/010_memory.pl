@@ -11,7 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node =
-  new_node('memory', conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'stream.max_members = 16', 'autovacuum = off' ]);
+  new_node('memory', conf => [ 'stream.max_partitions = 16', 'stream.max_publishers = 20', 'stream.max_members = 16',
+		'stream.max_projection_partitions = 16', 'autovacuum = off' ]);
 
 sub sql
 {
@@ -185,6 +186,29 @@ foreach my $stream ('b', 'd')
 {
 	log_is_sound($node, 'postgres', $stream, "the log of $stream is sound");
 }
+
+#
+# Projections: one that finds no room is not applied, and that is shown; the others are.
+#
+sql(q{
+	SELECT stream.create_stream('p', 10);
+	CREATE TABLE first (n int);
+	CREATE TABLE second (n int);
+	SELECT stream.create_projection('first', 'p', statement => 'INSERT INTO first SELECT 1 FROM batch');
+	SELECT stream.publish('p', 'k', '1');
+});
+is(sql(q{SELECT stream.wait_for('first', timeout => '60 s')}), 't', 'the first projection is applied');
+sql(q{SELECT stream.create_projection('second', 'p', statement => 'INSERT INTO second SELECT 1 FROM batch')});
+wait_until('an applier shows the error',
+	sub { return sql(q{SELECT count(*) > 0 FROM stream.worker_status WHERE last_error ~ 'shared memory for projections is full'}) eq 't' });
+sql(q{SELECT stream.publish('p', 'k', '1')});
+is(sql(q{SELECT stream.wait_for('first', timeout => '60 s')}), 't', 'the first projection goes on');
+is(sql(q{SELECT lag FROM stream.projection_status WHERE projection = 'second'}), '2', 'the second one finds no room');
+sql(q{SELECT stream.drop_projection('first')});
+is(sql(q{SELECT stream.wait_for('second', timeout => '60 s')}), 't', 'and is applied when there is some');
+is(sql('SELECT (SELECT count(*) FROM first), (SELECT count(*) FROM second)'), '2|2', 'each record once');
+sql(q{SELECT stream.drop_stream('p')});
+wait_until('the room is free again', sub { return used('projections') eq '0' });
 
 $node->stop;
 done_testing();
