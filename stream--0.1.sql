@@ -590,7 +590,7 @@ COMMENT ON FUNCTION stream.drop_projection(text) IS
 CREATE FUNCTION stream.pause_projection(projection text)
 	RETURNS void
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_pause_projection';
-COMMENT ON FUNCTION stream.pause_projection(text) IS 'lets no further batch be applied until the projection is resumed; needs ownership of the projection';
+COMMENT ON FUNCTION stream.pause_projection(text) IS 'lets no batch be applied until the projection is resumed, after waiting for those being applied; needs ownership of the projection';
 
 CREATE FUNCTION stream.resume_projection(projection text)
 	RETURNS void

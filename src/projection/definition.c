@@ -303,43 +303,54 @@ stream_alter_projection(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* stream_drop_projection waits for appliers in mid-batch.  The target stays. */
+/*
+ * wait_for_batches waits for batches being applied, and keeps further ones from
+ * beginning to the end of the transaction.
+ */
+static void
+wait_for_batches(const StreamProjection *projection, Oid table)
+{
+	int32		partitions = stream_info(table)->partitions;
+
+	for (int32 partition = 0; partition < partitions; partition++)
+		stream_lock_offset(projection->projection_id, partition);
+}
+
+/* stream_drop_projection: drop_projection(projection).  The target stays. */
 Datum
 stream_drop_projection(PG_FUNCTION_ARGS)
 {
 	Oid			table;
 	StreamProjection *projection = open_projection(fcinfo, "drop_projection()", &table);
-	int32		partitions = stream_info(table)->partitions;
 
-	for (int32 partition = 0; partition < partitions; partition++)
-		stream_lock_offset(projection->projection_id, partition);
+	wait_for_batches(projection, table);
 	stream_delete_projection(projection->projection_id);
-	stream_forget_group(projection->projection_id, true);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }
 
-static void
-set_paused(FunctionCallInfo fcinfo, const char *command, bool paused)
-{
-	Oid			table;
-	StreamProjection *projection = open_projection(fcinfo, command, &table);
-
-	stream_set_projection_paused(projection->projection_id, paused);
-	stream_invalidate(table);
-}
-
+/* stream_pause_projection: pause_projection(projection). */
 Datum
 stream_pause_projection(PG_FUNCTION_ARGS)
 {
-	set_paused(fcinfo, "pause_projection()", true);
+	Oid			table;
+	StreamProjection *projection = open_projection(fcinfo, "pause_projection()", &table);
+
+	wait_for_batches(projection, table);
+	stream_set_projection_paused(projection->projection_id, true);
+	stream_invalidate(table);
 	PG_RETURN_VOID();
 }
 
+/* stream_resume_projection: resume_projection(projection). */
 Datum
 stream_resume_projection(PG_FUNCTION_ARGS)
 {
-	set_paused(fcinfo, "resume_projection()", false);
+	Oid			table;
+	StreamProjection *projection = open_projection(fcinfo, "resume_projection()", &table);
+
+	stream_set_projection_paused(projection->projection_id, false);
+	stream_invalidate(table);
 	PG_RETURN_VOID();
 }
 
