@@ -173,6 +173,7 @@ stream_create_projection(PG_FUNCTION_ARGS)
 	Oid			table;
 	int			nest_level;
 
+	stream_require_shmem();
 	stream_need_argument(fcinfo, 8, "workers");
 	stream_check_projection_name(name);
 	stream_parse_start(start, "projection", &target);

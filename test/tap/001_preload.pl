@@ -20,7 +20,9 @@ $node->safe_psql(
 	SELECT stream.create_stream('kept', 2);
 	SELECT stream.create_stream('dropped', 2);
 	SELECT stream.publish('dropped', 'a', '{"n": 1}'::jsonb);
-	SELECT stream.publish('kept', 'a', '{"n": 1}'::jsonb);
+	SELECT stream.publish('kept', 'a', '{"n": 1}'::jsonb) AS "position" \gset
+	SELECT stream.create_consumer_group('kept', 'group');
+	SELECT stream.skip_record('kept', 'group', :'position', 'a view of dead letters has nothing to ask without one');
 });
 my $before = records($node, 'postgres', 'kept');
 
@@ -46,13 +48,15 @@ sub calls
 					WHEN 'integer' THEN '1'
 					WHEN 'bigint' THEN '0::bigint'
 					WHEN 'boolean' THEN 'false'
-					WHEN 'integer[]' THEN 'NULL::int[]'
+					WHEN 'bigint[]' THEN $$'{1}'::bigint[]$$
+					WHEN 'integer[]' THEN $$'{0}'::int[]$$
 					WHEN 'jsonb' THEN $$'{}'::jsonb$$
 					WHEN 'json' THEN $$'{}'::json$$
 					WHEN 'bytea' THEN $$''::bytea$$
 					WHEN 'text[]' THEN $$'{a}'::text[]$$
 					WHEN 'jsonb[]' THEN $$'{"{}"}'::jsonb[]$$
 					WHEN 'bytea[]' THEN $$'{a}'::bytea[]$$
+					WHEN 'regclass' THEN $$'streams.kept'::regclass$$
 					WHEN 'interval' THEN $$'1 s'::interval$$
 					WHEN 'timestamp with time zone' THEN 'now()'
 					WHEN 'stream.record_position' THEN $$'0:0'::stream.record_position$$
