@@ -36,6 +36,7 @@ PGDLLEXPORT void stream_manager_main(Datum arg);
 
 static Oid	known_extension = InvalidOid;
 static TimestampTz next_turn;
+static bool went_well;			/* no part of the turn has failed */
 
 /* leave ends this manager, and the appliers, which find nothing to do either. */
 static void
@@ -125,7 +126,9 @@ manager_turn(void)
 	Oid			extension;
 	bool		locked;
 	int			appliers = 0;
+	bool		done;
 
+	went_well = true;
 	next_turn = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STREAM_MANAGER_NAP);
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -155,14 +158,15 @@ manager_turn(void)
 	}
 	if (stream_my_worker->type == STREAM_WORKER_ROLLER)
 	{
-		if (stream_keep_logs(&next_turn) ||
+		went_well = stream_keep_logs(&done, &next_turn);
+		if (done ||
 			TimestampDifferenceExceeds(stream_my_worker->started_at, GetCurrentTimestamp(), STREAM_ROLLER_LIFE))
 			stream_worker_finish(STREAM_OUTCOME_DONE);
 		return;
 	}
 	supervise_appliers(appliers);
 	expire_groups();
-	(void) stream_keep_logs(&next_turn);
+	went_well = stream_keep_logs(&done, &next_turn);
 	stream_worker_report(STREAM_WORKER_IDLE, "%s", "");
 }
 
@@ -178,7 +182,7 @@ stream_manager_main(Datum arg)
 	for (;;)
 	{
 		stream_worker_check_stop();
-		if (stream_worker_try(manager_turn))
+		if (stream_worker_try(manager_turn) && went_well)
 		{
 			failures = 0;
 			stream_worker_sleep(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next_turn));

@@ -7,7 +7,7 @@
  *
  * First it looks at all streams in one transaction; then it does what is to be
  * done, each in transactions of its own.  It waits for no lock: what is locked
- * has another turn.
+ * has another turn.  An error in one thing keeps no other from being done.
  *
  *-------------------------------------------------------------------------
  */
@@ -109,72 +109,105 @@ look_at_all(Work *work, TimestampTz *next_turn)
 	return free;
 }
 
-/* seal seals what can be sealed of a stream; false: something is left. */
-static bool
-seal(Oid table)
-{
-	bool		done = true;
+/* What is being done, for functions without arguments. */
+static Oid	stream_table_to_do;
+static VacuumRelation *segment_to_do;
+static bool item_done;
 
+static void
+report(const char *what, Oid table)
+{
+	char	   *name = get_rel_name(table);
+
+	if (name != NULL)
+		stream_worker_report(STREAM_WORKER_BUSY, "%s \"%s\"", what, name);
+}
+
+static void
+roll_item(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	report("rolling", stream_table_to_do);
+	item_done = stream_roll_if_due(stream_table_to_do);
+	CommitTransactionCommand();
+}
+
+static void
+seal_item(void)
+{
 	begin();
-	if (stream_try_lock_extension() && ConditionalLockRelationOid(table, AccessShareLock))
+	report("sealing", stream_table_to_do);
+	item_done = true;
+	if (stream_try_lock_extension() && ConditionalLockRelationOid(stream_table_to_do, AccessShareLock))
 	{
-		StreamInfo *info = stream_info_if_stream(table);
+		StreamInfo *info = stream_info_if_stream(stream_table_to_do);
 
 		if (info != NULL && info->nsegments > 0)
 		{
-			(void) stream_seal_segments(table);
-			done = !stream_has_closing(stream_info(table));
+			(void) stream_seal_segments(stream_table_to_do);
+			item_done = !stream_has_closing(stream_info(stream_table_to_do));
 		}
 	}
 	commit();
-	return done;
+}
+
+static void
+freeze_item(void)
+{
+	stream_freeze(segment_to_do);
+	item_done = true;
+}
+
+/* do_item does one thing; an error is counted, and keeps nothing else from being done. */
+static bool
+do_item(void (*item) (void), int *errors)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	stream_worker_check_stop();
+	item_done = false;
+	if (!stream_worker_try(item))
+		(*errors)++;
+	MemoryContextSwitchTo(context);
+	return item_done;
 }
 
 /*
- * stream_keep_logs makes one round.  False: segments are left that wait for
- * publishers, or something is locked; next_turn says when to come again.
+ * stream_keep_logs makes one round, and returns whether all of it went well.  Done
+ * is false when segments are left that wait for publishers, or something was
+ * locked; next_turn says when to come again.
  */
 bool
-stream_keep_logs(TimestampTz *next_turn)
+stream_keep_logs(bool *done, TimestampTz *next_turn)
 {
-	MemoryContext context = CurrentMemoryContext;
 	Work		work = {NIL, NIL, NIL};
-	bool		done;
+	int			errors = 0;
 	ListCell   *cell;
 
-	done = look_at_all(&work, next_turn);
+	*done = look_at_all(&work, next_turn);
 	foreach(cell, work.roll)
 	{
-		stream_worker_check_stop();
-		stream_worker_report(STREAM_WORKER_BUSY, "rolling a segment");
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		if (stream_roll_if_due(lfirst_oid(cell)))
-		{
+		stream_table_to_do = lfirst_oid(cell);
+		if (do_item(roll_item, &errors))
 			/* its old segment may wait for publishers */
-			MemoryContextSwitchTo(context);
-			work.seal = list_append_unique_oid(work.seal, lfirst_oid(cell));
-		}
+			work.seal = list_append_unique_oid(work.seal, stream_table_to_do);
 		else
-			done = false;
-		CommitTransactionCommand();
-		MemoryContextSwitchTo(context);
+			*done = false;
 	}
 	foreach(cell, work.seal)
 	{
-		stream_worker_check_stop();
-		if (!seal(lfirst_oid(cell)))
-			done = false;
-		MemoryContextSwitchTo(context);
+		stream_table_to_do = lfirst_oid(cell);
+		if (!do_item(seal_item, &errors))
+			*done = false;
 	}
 	foreach(cell, work.freeze)
 	{
-		stream_worker_check_stop();
-		stream_freeze((VacuumRelation *) lfirst(cell));
-		MemoryContextSwitchTo(context);
+		segment_to_do = (VacuumRelation *) lfirst(cell);
+		(void) do_item(freeze_item, &errors);
 	}
-	if (!done)
+	if (!*done)
 		*next_turn = Min(*next_turn,
 						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STREAM_SEAL_RETRY));
-	return done;
+	return errors == 0;
 }

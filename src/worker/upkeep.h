@@ -11,7 +11,7 @@
 #include "nodes/parsenodes.h"
 #include "utils/timestamp.h"
 
-extern bool stream_keep_logs(TimestampTz *next_turn);
+extern bool stream_keep_logs(bool *done, TimestampTz *next_turn);
 
 /* freeze.c */
 extern List *stream_find_unfrozen(Oid table, List *result);

@@ -66,8 +66,9 @@ static void
 worker_context(void *arg)
 {
 	if (NameStr(database_name)[0] != '\0')
-		errcontext("%s of database \"%s\"",
-				   stream_worker_type_name(stream_my_worker->type), NameStr(database_name));
+		errcontext("%s of database \"%s\"%s%s",
+				   stream_worker_type_name(stream_my_worker->type), NameStr(database_name),
+				   stream_my_worker->activity[0] != '\0' ? ", " : "", stream_my_worker->activity);
 	else
 		errcontext("%s", stream_worker_type_name(stream_my_worker->type));
 }

@@ -105,6 +105,24 @@ wait_until('small is rolled meanwhile', sub { return states('small') =~ /sealed.
 pass('a stream that is locked does not hold up the others');
 end_session($locker);
 
+# What fails is shown, tried again, and keeps nothing else from being done.
+sql(q{SELECT stream.create_stream('broken', segment_bytes => 8192), stream.create_stream('whole', segment_bytes => 8192)});
+my $broken = sql(q{SELECT stream_id FROM stream_internal.streams WHERE stream = 'broken'});
+sql(qq{
+	CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS \$\$ BEGIN
+		IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE object_identity = 'stream_internal.s${broken}_2')
+		THEN RAISE EXCEPTION 'not this one'; END IF; END \$\$;
+	CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION refuse()});
+publish('broken', 8);
+publish('whole', 8);
+wait_for_states('whole', qr/^sealed active/, 'a stream that cannot be rolled does not keep others from it');
+wait_until('the error is shown',
+	sub { return sql(q{SELECT last_error FROM stream.worker_status WHERE type = 'stream manager' AND state = 'backing off'}) eq 'not this one'; });
+pass('the error is shown');
+like(slurp_file($node->logfile), qr/stream manager of database "postgres", rolling "broken"/, '… and the log says what failed');
+sql('DROP EVENT TRIGGER refuse');
+wait_for_states('broken', qr/^sealed active/, 'it is tried again');
+
 #
 # Freezing, when autovacuum is off.
 #
@@ -121,8 +139,12 @@ sub vacuums
 
 	return sql("SELECT vacuum_count FROM pg_stat_all_tables WHERE relid = '$segment'::regclass");
 }
-# the manager has other segments to freeze, and does it when it can
-sql(q{VACUUM (FREEZE) pg_class});
+# two rounds of the manager, which show by what else they do
+foreach my $round (1 .. 2)
+{
+	sql("SELECT stream.create_stream('tick$round', segment_bytes => 1); SELECT stream.publish('tick$round', 'k', '{}'::jsonb)");
+	wait_until('a round', sub { return states("tick$round") =~ /^sealed/; });
+}
 is(vacuums(), '0', 'with an old snapshot open, a sealed segment is not vacuumed');
 $snapshot->query_safe('COMMIT');
 end_session($snapshot);
