@@ -165,3 +165,4 @@ CREATE TABLE work (
     given int NOT NULL                  -- the epoch at which it was given the partition
 );
 SELECT stream.create_consumer_group('stress', 'team');
+SELECT begin_group('stress', 'exact', 'earliest', '1 min');

@@ -249,7 +249,7 @@ sub check_effects
 {
 	my ($check) = @_;
 	my $effects = Effects->new($check);
-	foreach my $group (@Consumer::groups)
+	foreach my $group (@Consumer::groups, { name => 'exact', stream => 0 })
 	{
 		foreach my $partition (0 .. $Publisher::streams[ $group->{stream} ]{partitions} - 1)
 		{
@@ -316,7 +316,8 @@ start('Reader', 'reader5', manner => 'laggard');
 start('Reader', 'reader6', manner => 'cursor');
 start('Reader', 'reader7', manner => 'tight');
 start('Consumer', "consumer$_") foreach 1 .. 5;
-start('Member', "member$_") foreach 1 .. 4;
+start('Member', "member$_", group => 'team') foreach 1 .. 4;
+start('Member', "member$_", group => 'exact') foreach 5 .. 7;
 start('Changer', 'changer');
 start('Roller', "roller$_") foreach 1 .. 2;
 start('Projector', "projector$_") foreach 1 .. 2;
@@ -422,7 +423,8 @@ printf "# %s records consumed in %s calls, %s of them committed; %s changes of g
   map({ n($_) } qw(consumed calls_of_consume)), $effects ? $effects->{effects} : 0, n('changes_of_groups');
 printf "# members: %s joins, %s leaves, %s deaths, %s hangs, %s fenced, %s revocations, %s periods of ownership\n",
   map({ n($_) } qw(joins leaves deaths hangs members_fenced revocations)), $team ? $team->{periods} : 0;
-printf "# %s records polled in %s calls, %s calls repeated, %s commits\n", map { n($_) } qw(polled calls_of_poll calls_repeated commits);
+printf "# %s records polled in %s calls, %s more worked on exactly once, %s calls repeated, %s commits\n",
+  map { n($_) } qw(polled calls_of_poll worked_exactly calls_repeated commits);
 printf "# projections: %s compared and %s waited for under load; %s changes, %s recreations, %s changes of targets, %s locks; workers: %s terminated, %s cancelled, %s killed\n",
   map { n($_) } qw(audits waits_for_projections changes_of_projections recreations changes_of_targets locks terminate_worker cancel_worker crash_worker);
 printf "# killed: %s sessions, %s statements, %s processes, %s times the whole server, %s immediate stops; %s sessions in all\n",

@@ -48,8 +48,8 @@ sub drain
 	my ($self) = @_;
 	while (1)
 	{
-		# but for the group that has members
-		my $result = $self->query("SELECT count(*) FROM stream.consumer_lag WHERE lag > 0 AND consumer_group <> 'team'");
+		# but for the groups that have members
+		my $result = $self->query("SELECT count(*) FROM stream.consumer_lag WHERE lag > 0 AND consumer_group NOT IN ('team', 'exact')");
 		next if $result->{error} || $result->{lost};
 		last if $result->{rows}[0][0] == 0;
 		foreach my $group (@groups)
@@ -159,16 +159,23 @@ sub consume
 	my $result = $self->step($cursor ? "DECLARE c CURSOR FOR $sql; FETCH ALL FROM c; CLOSE c" : $sql, code => $group->{code}) or return;
 	my @rows = @{ $result->{rows} };
 	return $self->note_consumed(0) if !@rows;
-	my $call = "$self->{number}/" . ++$self->{calls};
-	$self->step(
-		"WITH r (n, \"partition\", record_offset, record, doomed) AS (VALUES "
-		  . join(', ', map { "($_, $rows[$_][0], $rows[$_][1], '$rows[$_][2]', '" . ($rows[$_][3] // '') . "')" } 0 .. $#rows)
-		  . "), b AS MATERIALIZED (SELECT \"partition\", last_effect('$group->{name}', \"partition\") AS seen "
-		  . 'FROM (SELECT DISTINCT "partition" FROM r) p) '
-		  . 'INSERT INTO effect (consumer_group, "partition", record_offset, record, doomed, call, seen, side) '
-		  . "SELECT '$group->{name}', \"partition\", record_offset, record, doomed, '$call', seen, has_side(record) "
-		  . 'FROM r JOIN b USING ("partition") ORDER BY n') or return;
+	$self->step(insertion($group->{name}, "$self->{number}/" . ++$self->{calls}, @rows)) or return;
 	return $self->note_consumed(scalar @rows);
+}
+
+# insertion(GROUP, CALL, ROWS): the statement that writes the effects of records that the
+# client has: partition, offset, record, doomed.
+sub insertion
+{
+	my ($group, $call, @rows) = @_;
+	return
+		'WITH r (n, "partition", record_offset, record, doomed) AS (VALUES '
+	  . join(', ', map { "($_, $rows[$_][0], $rows[$_][1], '$rows[$_][2]', '" . ($rows[$_][3] // '') . "')" } 0 .. $#rows)
+	  . "), b AS MATERIALIZED (SELECT \"partition\", last_effect('$group', \"partition\") AS seen "
+	  . 'FROM (SELECT DISTINCT "partition" FROM r) p) '
+	  . 'INSERT INTO effect (consumer_group, "partition", record_offset, record, doomed, call, seen, side) '
+	  . "SELECT '$group', \"partition\", record_offset, record, doomed, '$call', seen, has_side(record) "
+	  . 'FROM r JOIN b USING ("partition") ORDER BY n';
 }
 
 # Consumes, and publishes a record for each.

@@ -1,25 +1,27 @@
 package Member;
 
-# A member of the consumer group "team", as its client would be: it keeps epoch, partitions
-# and positions in its own memory, and makes each call through another session, as behind a
+# A member of a consumer group, as its client would be: it keeps epoch, partitions and
+# positions in its own memory, and makes each call through another session, as behind a
 # pooler.  Answers are lost, and the call is made again; now and then it leaves, dies, or
 # hangs until others have taken its place.
 #
-# Its work is a row for each record, in a transaction of its own; what it commits it writes
-# down in the transaction that commits.
+# Its work is a row for each record.  In the group "team" that is in a transaction of its
+# own; what it commits it writes down in the transaction that commits.  In the group "exact"
+# it works and commits in one transaction, and joins again when it does not know what came
+# of that.
 #
 # The journal's lines:
-#	I partition epoch start end id	had the partition, given at this epoch, for this time
+#	I group:partition epoch start end id	had it, given at this epoch, for this time
 
 use strict;
 use warnings;
 
 use parent 'Worker';
+use Consumer;
 use Publisher;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 my $stream = $Publisher::streams[0]{name};
-my $group = 'team';
 my $sessions = 3;
 # in seconds; of others' partitions it takes possession only after these
 my $session_timeout = 1.5;
@@ -53,7 +55,7 @@ sub run
 sub all_done
 {
 	my ($self) = @_;
-	my $result = $self->work("SELECT coalesce(sum(lag), 0) FROM stream.consumer_lag WHERE consumer_group = '$group'");
+	my $result = $self->work("SELECT coalesce(sum(lag), 0) FROM stream.consumer_lag WHERE consumer_group = '$self->{group}'");
 	return !$result->{error} && !$result->{lost} && $result->{rows}[0][0] == 0;
 }
 
@@ -74,7 +76,7 @@ sub turn
 	return if $self->chance(0.6) && !$self->heartbeat;
 	return if !$self->poll;
 	return if $self->{draining} ? !$self->commit : $self->chance(0.1) && !$self->commit;
-	$self->work("SELECT stream.wait_for_records('$stream', '$group', '20 ms', '$self->{id}')") if $self->chance(0.1);
+	$self->work("SELECT stream.wait_for_records('$stream', '$self->{group}', '20 ms', '$self->{id}')") if $self->chance(0.1);
 	$self->nap($self->between(0, 20) / 1000);
 	return if $self->{draining};
 	my $event = $self->weighted([ 100, '' ], [ 4, 'leave' ], [ 1.5, 'vanish' ], [ 2.5, 'hang' ], [ 2, 'join_again' ]);
@@ -152,7 +154,7 @@ sub let_go
 	{
 		$end = $_ if $_ < $end;
 	}
-	$self->note('I', $p, $owned->{given}, $owned->{start}, $end > $owned->{start} ? $end : $owned->{start}, $self->{id});
+	$self->note('I', "$self->{group}:$p", $owned->{given}, $owned->{start}, $end > $owned->{start} ? $end : $owned->{start}, $self->{id});
 	return;
 }
 
@@ -165,7 +167,7 @@ sub join_group
 	my $sent = now();
 	my $result = $self->call(
 		sub {
-			"SELECT * FROM stream.join_group('$stream', '$group', '$id', $instance, '$session_timeout s', '$max_poll_interval s')"
+			"SELECT * FROM stream.join_group('$stream', '$self->{group}', '$id', $instance, '$session_timeout s', '$max_poll_interval s')"
 		}, 1);
 	if (!$result)
 	{
@@ -206,7 +208,7 @@ sub heartbeat
 	my ($self) = @_;
 	my $owned = join ',', sort keys %{ $self->{owned} };
 	my $sent = now();
-	my $result = $self->call(sub { "SELECT * FROM stream.heartbeat('$stream', '$group', '$self->{id}', $self->{epoch}, '{$owned}')" }) or return;
+	my $result = $self->call(sub { "SELECT * FROM stream.heartbeat('$stream', '$self->{group}', '$self->{id}', $self->{epoch}, '{$owned}')" }) or return;
 	$self->count('heartbeats');
 	my @revoked = $self->take_up($result->{rows}[0]);
 	$self->{unrevoked} = $sent if !@revoked;
@@ -242,7 +244,7 @@ sub commit
 	my ($positions, $rows) = $self->processed;
 	return 1 if $positions eq '';
 	my $owned = { %{ $self->{owned} } };
-	$self->call(sub { "SELECT stream.commit_offsets('$stream', '$group', '$self->{id}', $self->{epoch}, '{$positions}')" . $rows->(@_) }) or return;
+	$self->call(sub { "SELECT stream.commit_offsets('$stream', '$self->{group}', '$self->{id}', $self->{epoch}, '{$positions}')" . $rows->(@_) }) or return;
 	delete $_->{processed} foreach values %$owned;
 	$self->count('commits');
 	return 1;
@@ -258,8 +260,8 @@ sub poll
 	my $sent = now();
 	my $result = $self->call(
 		sub {
-			"SELECT \"partition\", record_offset, coalesce(value, headers)->>'i' FROM "
-			  . "stream.poll('$stream', '$group', '$self->{id}', $self->{epoch}, '{$after}', '{$positions}', $limit)"
+			"SELECT \"partition\", record_offset, coalesce(value, headers)->>'i', coalesce(value, headers)->>'d' FROM "
+			  . "stream.poll('$stream', '$self->{group}', '$self->{id}', $self->{epoch}, '{$after}', '{$positions}', $limit)"
 			  . $rows->(@_)
 		}) or return;
 	if ($positions ne '')
@@ -282,11 +284,40 @@ sub poll
 		$owned->{last} = $offset;
 	}
 	return $self->vanish if $self->chance(0.005) && !$self->{draining};
+	return $self->work_exactly(@rows) if $self->{group} eq 'exact';
 	my $values = join ', ', map { "($_->[0], $_->[1], '$_->[2]', '$self->{id}', $self->{owned}{$_->[0]}{given})" } @rows;
 	my $work;
 	do { $work = $self->work("INSERT INTO work (\"partition\", record_offset, record, member, given) VALUES $values") } while $work->{error} || $work->{lost};
 	$self->{owned}{ $_->[0] }{processed} = $_->[1] foreach @rows;
 	$self->count('polled', scalar @rows);
+	return 1;
+}
+
+# work_exactly(ROWS): works and commits in one transaction; false when it is not known what
+# became of it.  The commit comes first, so that the rows are numbered under its lock.
+sub work_exactly
+{
+	my ($self, @rows) = @_;
+	my %last = map { $_->[0] => $_->[1] } @rows;
+	my $positions = join ',', map { "$_:$last{$_}" } sort keys %last;
+	my $sql = "SELECT stream.commit_offsets('$stream', '$self->{group}', '$self->{id}', $self->{epoch}, '{$positions}'); "
+	  . Consumer::insertion($self->{group}, "$self->{number}/" . ++$self->{works}, @rows);
+
+	$self->{session} = $self->{own};
+	if ($self->chance(0.03))
+	{
+		# it can still be under way when this client has joined again
+		$self->session->send_all('Q' . pack('N', length($sql) + 5) . "$sql\0");
+		$self->{session}->close_session;
+		$self->{session} = $self->{own} = undef;
+		return $self->forget;
+	}
+	my $sent = now();
+	my $result = $self->query($sql, code => { $fenced => 1, $beyond => 1 });
+	$self->{own} = $self->{session};
+	return $self->forget if $result->{error} || $result->{lost};
+	$self->{heard} = $sent;
+	$self->count('worked_exactly', scalar @rows);
 	return 1;
 }
 
@@ -300,7 +331,7 @@ sub leave
 	my @owned = keys %{ $self->{owned} };
 	my ($id, $epoch) = ($self->{id}, $self->{epoch});
 	$self->forget;
-	$self->call(sub { "SELECT stream.leave_group('$stream', '$group', '$id', $epoch, '{$positions}', $temporarily)" . $rows->(@_) }, 1);
+	$self->call(sub { "SELECT stream.leave_group('$stream', '$self->{group}', '$id', $epoch, '{$positions}', $temporarily)" . $rows->(@_) }, 1);
 	$self->count('leaves');
 	return;
 }

@@ -58,7 +58,7 @@ sub check_owners
 	foreach (@mixed)
 	{
 		my ($start, $end) = @$_;
-		foreach my $p (keys %times)
+		foreach my $p (grep { /^team:/ } keys %times)
 		{
 			$self->finding('owners', "partition $p: $_->[2] had it while others consumed")
 			  foreach grep { $_->[0] < $start && $end < $_->[1] } @{ $times{$p} };
