@@ -298,6 +298,12 @@ sub poll
 sub work_exactly
 {
 	my ($self, @rows) = @_;
+	if ($self->chance(0.02) && !$self->{draining})
+	{
+		# long enough for others to do the same work
+		$self->count('hangs');
+		$self->nap($self->between(1000, 3000) / 1000);
+	}
 	my %last = map { $_->[0] => $_->[1] } @rows;
 	my $positions = join ',', map { "$_:$last{$_}" } sort keys %last;
 	my $sql = "SELECT stream.commit_offsets('$stream', '$self->{group}', '$self->{id}', $self->{epoch}, '{$positions}'); "
