@@ -188,6 +188,11 @@ SELECT count(*) FROM stream.group_members;
 RESET ROLE;
 DROP ROLE regress_reader;
 
+-- No two-phase commit: others would wait for the second phase.
+BEGIN;
+SELECT count(*) FROM stream.join_group('s', 'g', 'x');
+PREPARE TRANSACTION 'joined'; \echo :SQLSTATE
+
 -- Values of the other type.
 SELECT stream.create_stream('b', value_type => 'bytea');
 SELECT stream.create_consumer_group('b', 'g');

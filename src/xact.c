@@ -16,6 +16,7 @@
 
 #include "access/xact.h"
 #include "consumer/holds.h"
+#include "consumer/wait.h"
 #include "log/append.h"
 #include "log/forget.h"
 #include "log/reserve.h"
@@ -45,6 +46,11 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has consumed from a stream"),
 						 errhint("Consume in a transaction that commits in one phase.")));
+			if (stream_members_are_changed())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has changed the members of a consumer group"),
+						 errhint("Make these calls in transactions that commit in one phase.")));
 			/* nothing would tell the background workers when it commits */
 			if (stream_check_is_pending())
 				ereport(ERROR,

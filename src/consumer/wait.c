@@ -74,6 +74,13 @@ stream_wake_members_at_end(Oid table)
 	MemoryContextSwitchTo(save);
 }
 
+/* stream_members_are_changed says whether the transaction has changed a group's members. */
+bool
+stream_members_are_changed(void)
+{
+	return changed_tables != NIL;
+}
+
 /* is_free says whether a group has something to read in a partition that nobody is processing. */
 static bool
 is_free(Oid table, int32 group_id, int32 partition)

@@ -10,5 +10,6 @@
 
 extern void stream_consumer_wait_init(void);
 extern void stream_wake_members_at_end(Oid table);
+extern bool stream_members_are_changed(void);
 
 #endif							/* STREAM_CONSUMER_WAIT_H */
