@@ -827,7 +827,8 @@ CREATE VIEW stream.consumer_lag AS
 		LEFT JOIN pg_catalog.pg_lock_status() l ON l.locktype = 'advisory' AND l.objsubid = 83 AND l.granted
 			AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 			AND l.classid = c.group_id::pg_catalog.oid AND l.objid = c."partition"::pg_catalog.oid
-		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) a ON l.pid IS NOT NULL;
+		LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) a ON l.pid IS NOT NULL
+	ORDER BY c.consumer_group, c.stream, c."partition";
 COMMENT ON VIEW stream.consumer_lag IS 'one row for each partition of each consumer group, computed when asked';
 COMMENT ON COLUMN stream.consumer_lag.committed_offset IS 'the next offset the group reads';
 COMMENT ON COLUMN stream.consumer_lag.lag IS 'offsets from there to the high watermark, without those that restarts have skipped';
