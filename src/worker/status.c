@@ -26,6 +26,9 @@
 
 #define Natts_status	10
 
+/* The postmaster has started the launcher by then, in ms, or will not. */
+#define STREAM_LAUNCHER_START	5000
+
 PG_FUNCTION_INFO_V1(stream_worker_status);
 
 /* state_of names the state of a worker; activity is what it does, or why it does not run. */
@@ -62,7 +65,16 @@ state_of(const StreamWorker *worker, bool held, const char **activity)
 		return "waiting for a worker slot";
 	}
 	else if (worker->type == STREAM_WORKER_LAUNCHER)
-		return worker->starts > 0 ? "backing off" : "starting";
+	{
+		if (worker->starts > 0)
+			return "backing off";
+		if (!TimestampDifferenceExceeds(PgStartTime, GetCurrentTimestamp(), STREAM_LAUNCHER_START))
+			return "starting";
+		/* the postmaster has said so in the log */
+		*activity = "max_worker_processes left no slot for it at server start";
+	}
+	else if (worker->type == STREAM_WORKER_MANAGER && stream_workers->worker[0].pid == 0)
+		*activity = "the launcher does not run";
 	else if (worker->state == STREAM_WORKER_WANTED)
 		return tried_again ? "backing off" : "starting";
 	return "stopped";

@@ -42,8 +42,8 @@ sub segments
 
 	return $node->safe_psql(
 		$db, q{
-		SELECT stream, segment_no, state, records, batches, bytes, offset_ranges, first_published_at, last_published_at
-		FROM stream.segment_status ORDER BY 1, 2});
+		SELECT stream, segment_bytes, segment_age, segment_no, state, s.records, batches, s.bytes, offset_ranges, first_published_at, last_published_at
+		FROM stream.segment_status s JOIN stream.stream_status USING (stream) ORDER BY stream, segment_no});
 }
 
 # What a dump must restore, or leave behind when a stream is dropped.
@@ -100,7 +100,7 @@ $node->safe_psql(
 	CREATE ROLE reader;
 	CREATE ROLE owner;
 	SELECT stream.create_stream('plain', 3);
-	SELECT stream.create_stream('bytes', 1, 'bytea', 'none');
+	SELECT stream.create_stream('bytes', 1, 'bytea', 'none', segment_bytes => 123456789, segment_age => '36 h 0.5 s');
 	SELECT stream.create_stream('empty');
 	SELECT stream.create_stream('$quoted');
 	GRANT SELECT ON streams.plain TO reader;

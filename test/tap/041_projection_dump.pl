@@ -120,7 +120,7 @@ stops(
 stops(
 	'ALTER ROLE warden RENAME TO other; CREATE ROLE warden; GRANT SELECT ON streams.s TO warden',
 	'DROP OWNED BY warden; DROP ROLE warden; ALTER ROLE other RENAME TO warden',
-	'owner "warden" of projection "totals" does not own its target',
+	'owner "warden" of projection "totals" does not exist',
 	'another role of its name');
 stops(
 	'ALTER TABLE totals RENAME TO sums',

@@ -72,7 +72,16 @@ $node->append_conf('postgresql.conf', "stream.max_worker_delay = 100ms");
 $node->reload;
 wait_for('manager', q{state = 'idle'}, '… and comes back');
 
-# CREATE EXTENSION and the like end the delay: not shown here, for want of a way to see it.
+# CREATE EXTENSION ends the delay.
+$node->append_conf('postgresql.conf', "stream.min_worker_delay = 1h\nstream.max_worker_delay = 1h");
+$node->reload;
+$pid = status('manager', 'pid');
+sql("SELECT pg_terminate_backend($pid, 10000)");
+wait_for('manager', q{state = 'backing off' AND retry_at > now() + interval '59 min'}, 'with a long delay');
+sql('BEGIN; DROP EXTENSION stream; CREATE EXTENSION stream; COMMIT');
+wait_for('manager', q{state = 'idle'}, '… CREATE EXTENSION ends it');
+$node->append_conf('postgresql.conf', "stream.min_worker_delay = 100ms\nstream.max_worker_delay = 100ms");
+$node->reload;
 
 # pg_cancel_backend ends no worker.
 $pid = status('manager', 'pid');
@@ -164,6 +173,15 @@ wait_until('the launcher says so',
 	sub { return status('launcher', 'activity') =~ /^[12] databases are left out: stream.max_databases is 1$/; });
 pass('the launcher says how many databases it had to leave out');
 is(sql(q{SELECT used, capacity FROM stream.memory_status WHERE area = 'databases'}), '1|1', 'and memory_status how full it is');
+
+#
+# Not even a slot for the launcher
+#
+$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$node->restart;
+wait_for('launcher', q{state = 'stopped' AND activity = 'max_worker_processes left no slot for it at server start'},
+	'no launcher: it says so');
+is(status('manager', 'state, activity, pid'), 'stopped|the launcher does not run|', '… and there is no manager');
 
 $node->stop;
 done_testing();
