@@ -445,6 +445,9 @@ apply_task(KnownProjection *projection, int32 partition, StreamTask *state)
 			break;
 		case STREAM_APPLY_IDLE:
 			state->applied_offset = apply.applied_offset;
+			state->failing = false;
+			state->failures = 0;
+			state->retry_at = 0;
 			state->suspects = 0;
 			look->idle = true;
 			look->watermark = has_state ? watermark.watermark : -1;

@@ -195,6 +195,14 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 	return position;
 }
 
+/* clear_error: the partition gets on, or has nothing more to get on with. */
+static void
+clear_error(const StreamApply *apply)
+{
+	if (apply->failing)
+		stream_delete_projection_error(apply->projection_id, apply->partition);
+}
+
 /* stream_apply makes one attempt. */
 StreamApplyEnd
 stream_apply(StreamApply *apply)
@@ -240,7 +248,10 @@ stream_apply(StreamApply *apply)
 	info = stream_info(apply->table);
 	settled = stream_current_watermark(info, apply->partition);
 	if (settled <= newest.committed_offset)
+	{
+		clear_error(apply);
 		return STREAM_APPLY_IDLE;
+	}
 
 	info = stream_info(apply->table);
 	check_privilege(projection, info);
@@ -248,14 +259,16 @@ stream_apply(StreamApply *apply)
 	apply->first_offset = -1;
 	position = apply_records(apply, projection, value_type, newest.committed_offset, settled);
 	if (position == newest.committed_offset)
+	{
+		clear_error(apply);
 		return STREAM_APPLY_IDLE;
+	}
 
 	/* what was published is read by others, outside of the database as well: it must not be lost then */
 	if (stream_has_publishers())
 		set_local("synchronous_commit", "on");
 	stream_append_offset(apply->projection_id, apply->partition, &newest, position, 0);
-	if (apply->failing)
-		stream_delete_projection_error(apply->projection_id, apply->partition);
+	clear_error(apply);
 	apply->applied_offset = position;
 	return STREAM_APPLY_DONE;
 }
