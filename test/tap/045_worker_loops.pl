@@ -34,6 +34,8 @@ sub start_worker
 	local $ENV{PGHOST} = $node->host;
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = $db;
+	# which node-postgres takes from USER otherwise, and there may be none
+	local $ENV{PGUSER} = getpwuid($<);
 	my ($in, $log) = ('', "$PostgreSQL::Test::Utils::log_path/worker_$db.log");
 	my $worker = IPC::Run::start([@_], '<', \$in, '>>', $log, '2>>', $log);
 
