@@ -66,7 +66,7 @@ make_projections() {
 		DECLARE
 			name text;
 		BEGIN
-			FOR name IN SELECT projection FROM stream_internal.projections WHERE projection ~ '^bench' LOOP
+			FOR name IN SELECT projection FROM stream.projection_definition WHERE projection ~ '^bench' LOOP
 				WHILE NOT stream.wait_for(name, timeout => '50 ms') LOOP
 					COMMIT;
 				END LOOP;
@@ -83,7 +83,7 @@ make_projections() {
 		-- Publishes now and then, and waits until each projection shows it.
 		CREATE PROCEDURE publish_and_look(first int, records int) LANGUAGE plpgsql AS \$\$
 		DECLARE
-			names text[] := (SELECT array_agg(projection) FROM stream_internal.projections WHERE projection ~ '^bench');
+			names text[] := (SELECT array_agg(projection) FROM stream.projection_definition WHERE projection ~ '^bench');
 			name text;
 			start timestamptz;
 			committed timestamptz;
@@ -121,7 +121,7 @@ make_projections() {
 }
 
 drop_projections() {
-	sql "SELECT stream.drop_projection(projection) FROM stream_internal.projections
+	sql "SELECT stream.drop_projection(projection) FROM stream.projection_definition
 			WHERE projection ~ '^bench'" >/dev/null
 }
 
