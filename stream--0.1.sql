@@ -960,8 +960,8 @@ COMMENT ON COLUMN stream.projection_status.retries IS 'since then, all in vain';
 
 CREATE FUNCTION stream_internal.projection_partition_status(OUT projection name, OUT stream name, OUT "partition" int, OUT state text,
 	OUT applied_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unapplied_at timestamptz,
-	OUT lag_seconds double precision, OUT applied_at timestamptz, OUT pid int, OUT arrival_rate double precision,
-	OUT worker_rate double precision, OUT measured_at timestamptz, OUT error_offset bigint, OUT last_error text, OUT error_detail text,
+	OUT lag_seconds double precision, OUT applied_at timestamptz, OUT records_skipped bigint, OUT pid int,
+	OUT arrival_rate double precision, OUT worker_rate double precision, OUT measured_at timestamptz, OUT error_offset bigint, OUT last_error text, OUT error_detail text,
 	OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz, OUT retries int)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_projection_partition_status';
@@ -970,6 +970,7 @@ CREATE VIEW stream.projection_partition_status AS SELECT * FROM stream_internal.
 COMMENT ON VIEW stream.projection_partition_status IS 'one row for each partition of a projection''s stream, computed when asked';
 COMMENT ON COLUMN stream.projection_partition_status.state IS 'as in stream.projection_status, of this partition';
 COMMENT ON COLUMN stream.projection_partition_status.applied_offset IS 'the next offset to apply';
+COMMENT ON COLUMN stream.projection_partition_status.records_skipped IS 'offsets passed over because retention had removed them';
 COMMENT ON COLUMN stream.projection_partition_status.pid IS 'applier that is at it just now';
 COMMENT ON COLUMN stream.projection_partition_status.worker_rate IS 'as in stream.projection_status, measured in this partition';
 COMMENT ON COLUMN stream.projection_partition_status.error_offset IS 'the failing record, or the first of the failing batch';

@@ -168,6 +168,23 @@ SELECT stream.resume_projection('theirs');
 SELECT stream.wait_for('theirs', timeout => '30 s');
 SELECT * FROM theirs;
 
+-- retention has passed it: an error until somebody decides to go on at the log start
+SELECT stream.pause_projection('theirs');
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "last" \gset
+UPDATE stream_internal.partitions SET log_start_offset = stream.offset_of(:'last') WHERE "partition" = stream.partition_of(:'last')
+	AND stream_id = (SELECT stream_id FROM stream_internal.streams WHERE stream = 's');
+SELECT stream.alter_stream('s', compression => 'lz4');
+SELECT stream.resume_projection('theirs');
+CALL await_state('theirs', 'retrying', '22003');
+SELECT last_error, error_detail FROM stream.projection_status WHERE projection = 'theirs';
+SELECT stream.skip_projection_record('theirs', :'position', 'they are gone');
+SELECT stream.wait_for('theirs', timeout => '30 s');
+CALL await_state('theirs', 'running');
+SELECT * FROM theirs;
+SELECT records_skipped FROM stream.projection_partition_status
+WHERE projection = 'theirs' AND "partition" = stream.partition_of(:'last');
+
 -- how stale it can get
 SELECT stream.stale_after('theirs', NULL);
 SELECT stream.stale_after('nobody', '1 hour');

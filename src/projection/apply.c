@@ -95,7 +95,8 @@ check_log_start(const StreamProjection *projection, StreamInfo *info, int32 part
 				 errmsg("applied offset %lld of projection \"%s\", partition %d, is below the log start",
 						(long long) applied, NameStr(projection->name), partition),
 				 errdetail("The log starts at offset %lld: records were removed before they were applied.",
-						   (long long) log_start)));
+						   (long long) log_start),
+				 errhint("To go on at the log start, call stream.skip_projection_record with the applied offset.")));
 }
 
 /* bury keeps the next record as a dead letter. */

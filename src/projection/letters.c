@@ -216,6 +216,18 @@ check_is_next(const StreamProjection *projection, const StreamPosition *position
 			 errdetail("The next one is %d:%lld.", position->partition, (long long) next)));
 }
 
+/* pass moves the offset of a partition, which the caller has locked. */
+static void
+pass(const StreamProjection *projection, int32 partition, const StreamOffset *newest, int64 offset, int64 skipped)
+{
+	stream_append_offset(projection->projection_id, partition, newest, offset, skipped);
+	stream_delete_projection_error(projection->projection_id, partition);
+
+	/* appliers try at once; until this commits they find the partition locked */
+	stream_tasks_reset(projection->projection_id, partition);
+	stream_wake_workers();
+}
+
 /* stream_skip_projection_record: skip_projection_record(projection, pos, reason). */
 Datum
 stream_skip_projection_record(PG_FUNCTION_ARGS)
@@ -231,6 +243,7 @@ stream_skip_projection_record(PG_FUNCTION_ARGS)
 	Datum		values[Natts_record];
 	bool		nulls[Natts_record];
 	char	   *reason;
+	int64		log_start;
 	bool		found;
 
 	stream_need_argument(fcinfo, 1, "position");
@@ -248,6 +261,13 @@ stream_skip_projection_record(PG_FUNCTION_ARGS)
 				 errmsg("projection \"%s\" has no offset for partition %d",
 						NameStr(projection->name), position->partition),
 				 errhint("When a restore is under way, let it finish first.")));
+	log_start = stream_partition_info(stream_info(table), position->partition)->log_start_offset;
+	if (newest.committed_offset < log_start && position->offset == newest.committed_offset)
+	{
+		/* retention has removed it, and all others below the log start: there is nothing to keep */
+		pass(projection, position->partition, &newest, log_start, log_start - newest.committed_offset);
+		PG_RETURN_VOID();
+	}
 	stream_reader_begin(&reader, table, position->partition, newest.committed_offset, NULL);
 	found = stream_reader_next(&reader, &record);
 	check_is_next(projection, position, newest.committed_offset, found ? record.offset : -1);
@@ -255,11 +275,6 @@ stream_skip_projection_record(PG_FUNCTION_ARGS)
 	stream_reader_end(&reader);
 
 	(void) stream_insert_dead_letter(projection->projection_id, value_type, values, nulls, reason, NULL);
-	stream_append_offset(projection->projection_id, position->partition, &newest, position->offset + 1, 0);
-	stream_delete_projection_error(projection->projection_id, position->partition);
-
-	/* appliers try at once; until this commits they find the partition locked */
-	stream_tasks_reset(projection->projection_id, position->partition);
-	stream_wake_workers();
+	pass(projection, position->partition, &newest, position->offset + 1, 0);
 	PG_RETURN_VOID();
 }

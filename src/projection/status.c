@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(stream_projection_partition_status);
 PG_FUNCTION_INFO_V1(stream_stale_after);
 
 #define Natts_projection_status			31
-#define Natts_projection_partition_status	22
+#define Natts_projection_partition_status	23
 
 /* One row of a result, filled from the left. */
 typedef struct Row
@@ -202,6 +202,7 @@ partition_row(FunctionCallInfo fcinfo, Oid table, const StreamProjection *projec
 	put_time(&row, oldest);
 	put_age(&row, oldest);
 	put_time(&row, offset.committed_at);
+	put(&row, Int64GetDatum(offset.records_skipped));
 	if (stream_task_get(projection->projection_id, partition, &task) && task.pid != 0)
 		put(&row, Int32GetDatum(task.pid));
 	else

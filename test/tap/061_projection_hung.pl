@@ -193,5 +193,17 @@ applied(3, 'the target is back');
 is(sql(q{SELECT state, sqlstate, failing_partitions FROM stream.projection_status}), 'running||0', 'all is well again');
 is(logged('relation'), 1, 'no retry was logged');
 
+# Sizes of batches under a backlog: the setting's, unless the projection has its own.
+sql(q{ALTER SYSTEM SET stream.batch_records = 10});
+$node->reload;
+sql(q{
+	CREATE TABLE sizes (which text, n bigint);
+	SELECT stream.create_projection('settings', 'log', statement => $$ INSERT INTO sizes SELECT 'setting', count(*) FROM batch $$);
+	SELECT stream.create_projection('own', 'log', statement => $$ INSERT INTO sizes SELECT 'own', count(*) FROM batch $$, batch_records => 15);
+});
+is(sql(q{SELECT bool_and(stream.wait_for(p, timeout => '60 s')) FROM unnest(ARRAY['settings', 'own']) p}), 't', 'both are applied');
+is( sql(q{SELECT which, max(n), sum(n) = (SELECT count(*) FROM streams.log) FROM sizes GROUP BY which ORDER BY which}),
+	"own|15|t\nsetting|10|t", 'in batches of no more records than they may have');
+
 $node->stop;
 done_testing();
