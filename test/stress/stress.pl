@@ -425,8 +425,8 @@ printf "# members: %s joins, %s leaves, %s deaths, %s hangs, %s fenced, %s revoc
   map({ n($_) } qw(joins leaves deaths hangs members_fenced revocations)), $team ? $team->{periods} : 0;
 printf "# %s records polled in %s calls, %s more worked on exactly once, %s calls repeated, %s commits\n",
   map { n($_) } qw(polled calls_of_poll worked_exactly calls_repeated commits);
-printf "# projections: %s compared and %s waited for under load; %s changes, %s recreations, %s changes of targets, %s locks; workers: %s terminated, %s cancelled, %s killed\n",
-  map { n($_) } qw(audits waits_for_projections changes_of_projections recreations changes_of_targets locks terminate_worker cancel_worker crash_worker);
+printf "# projections: %s compared and %s waited for under load; %s changes, %s recreations, %s changes of targets, %s locks, %s retries of dead letters; workers: %s terminated, %s cancelled, %s killed\n",
+  map { n($_) } qw(audits waits_for_projections changes_of_projections recreations changes_of_targets locks retries terminate_worker cancel_worker crash_worker);
 printf "# killed: %s sessions, %s statements, %s processes, %s times the whole server, %s immediate stops; %s sessions in all\n",
   map { n($_) } qw(terminate cancel crash_backend crash_all crash_immediate sessions);
 printf "# errors seen: %s\n", join(', ', map { s/^errors //r . ' ' . $total{$_} } sort grep { /^errors / } keys %total) || 'none';

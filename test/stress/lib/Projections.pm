@@ -18,7 +18,11 @@ sub check
 	{
 		my $until = time() + $patience;
 		my $done = 'f';
-		$done = ($sql->("SELECT stream.wait_for('$_', timeout => '1 s')"))[0][0] while $done ne 't' && time() < $until;
+		while ($done ne 't' && time() < $until)
+		{
+			$sql->('SELECT skip_stopped()');
+			$done = ($sql->("SELECT stream.wait_for('$_', timeout => '1 s')"))[0][0];
+		}
 		push @findings, "$_ did not come to the log's end: " . reason($sql, $_) if $done ne 't';
 	}
 	foreach my $name (map { $_->[0] } $sql->('SELECT projection FROM projected ORDER BY projection'))

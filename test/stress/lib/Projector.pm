@@ -25,6 +25,7 @@ sub run
 	while (!$self->over)
 	{
 		$self->change(@{ $self->{projections}[ $self->between(0, $#{ $self->{projections} }) ] });
+		$self->query('SELECT skip_stopped()');
 		$self->nap($self->between(10, 200) / 1000);
 	}
 	$self->settle;
@@ -121,7 +122,7 @@ sub change
 	my ($self, $projection, $number, $recreated, $target) = @_;
 	my $nap = $self->weighted([ 1, 0 ], [ 3, $self->between(1, 150) / 1000 ]);
 	my $what = $self->weighted([ 3, 'pause' ], [ 3, 'alter' ], [ 2, 'drop' ], [ 3, 'lock' ], [ 3, 'rows' ],
-		[ 2, 'rename' ], [ 2, 'column' ], [ 1, 'index' ], [ 1, 'revoke' ]);
+		[ 2, 'rename' ], [ 2, 'column' ], [ 1, 'index' ], [ 1, 'revoke' ], [ 2, 'retry' ]);
 	my $create = "SELECT begin_projection('$projection', '"
 	  . $self->weighted([ 2, 'latest' ], [ 1, 'earliest' ], [ 1, 'offset ' . $self->between(0, 5000) ]) . "')";
 
@@ -137,6 +138,11 @@ sub change
 	return $self->transaction('locks', "LOCK TABLE $target IN "
 		  . $self->weighted([ 2, 'ACCESS EXCLUSIVE' ], [ 1, 'SHARE' ]) . ' MODE', "SELECT pg_sleep($nap)")
 	  if $what eq 'lock';
+	# those that fail again stay
+	return $self->transaction('retries', 'UPDATE divisor SET n = ' . $self->weighted([ 3, 1 ], [ 1, 0 ]),
+		"SELECT count(nullif(applied, false)) FROM stream.retry_dead_letters('picked', max_records => " . $self->between(1, 20) . ')',
+		'UPDATE divisor SET n = 0')
+	  if $what eq 'retry';
 	# against the order in which a projection locks them
 	return $self->transaction('locks',
 		"SELECT FROM (SELECT ctid FROM $target ORDER BY random() LIMIT 3) r JOIN $target t USING (ctid) FOR UPDATE OF t",
