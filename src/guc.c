@@ -14,6 +14,7 @@
 
 bool		stream_auto_create_groups = false;
 bool		stream_background_workers = true;
+int			stream_apply_timeout = 300000;
 int			stream_batch_records = 100000;
 int			stream_max_appliers = 2;
 int			stream_max_databases = 64;
@@ -37,6 +38,14 @@ int			stream_publish_timeout = 0;
 void
 stream_define_settings(void)
 {
+	DefineCustomIntVariable("stream.apply_timeout",
+							"Time after which an applier gives up a projection's statement, to try fewer records later.",
+							"Zero turns this off.",
+							&stream_apply_timeout,
+							300000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
 	DefineCustomBoolVariable("stream.auto_create_groups",
 							 "Whether consuming for an unknown consumer group creates it, to start at the log start.",
 							 NULL,

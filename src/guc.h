@@ -17,6 +17,7 @@ extern int	stream_max_projection_partitions;	/* pairs of projection and partitio
 extern int	stream_max_publishers;	/* pairs of open transaction and partition */
 
 extern bool stream_auto_create_groups;
+extern int	stream_apply_timeout;	/* ms, 0 = none */
 extern int	stream_batch_records;	/* of a projection, at most */
 extern int	stream_max_retry_delay; /* ms */
 extern int	stream_min_retry_delay; /* ms, doubled by each failure */

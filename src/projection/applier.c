@@ -42,6 +42,7 @@
 #include "storage/lock.h"
 #include "task.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "workers.h"
 
@@ -350,6 +351,9 @@ attempt(StreamApply *apply, StreamApplyEnd *end)
 		HOLD_INTERRUPTS();
 		error = CopyErrorData();
 		FlushErrorState();
+		/* a cancellation that comes too late would hit what follows */
+		disable_timeout(STATEMENT_TIMEOUT, false);
+		QueryCancelPending = false;
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 	}

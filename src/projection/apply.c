@@ -34,6 +34,7 @@
 #include "catalog/tables.h"
 #include "compat.h"
 #include "consumer/offsets.h"
+#include "guc.h"
 #include "log/append.h"
 #include "log/read.h"
 #include "log/value.h"
@@ -44,6 +45,7 @@
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/timeout.h"
 #include "utils/tuplestore.h"
 
 /* How long a statement waits for a lock; longer than for a deadlock to be found. */
@@ -189,7 +191,11 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 		apply->in_statement = true;
 		/* who locks the target holds up neither this process nor those who wait for us */
 		set_local("lock_timeout", STREAM_APPLY_LOCK_TIMEOUT);
+		/* nor who runs for ever: appliers are few */
+		if (stream_apply_timeout > 0)
+			enable_timeout_after(STATEMENT_TIMEOUT, stream_apply_timeout);
 		stream_run_statement(projection, value_type, batch, apply->records);
+		disable_timeout(STATEMENT_TIMEOUT, false);
 		apply->in_statement = false;
 		end_batch(batch, batch_context);
 	}
