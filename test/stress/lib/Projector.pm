@@ -56,7 +56,7 @@ sub settle
 		$self->until_done("SELECT begin_projection('$projection') WHERE NOT EXISTS (SELECT FROM stream_internal.projections WHERE projection = '$projection')");
 		$self->until_done("SELECT stream.resume_projection('$projection')");
 		$self->until_done("DO \$\$ BEGIN IF to_regclass('elsewhere_$number') IS NOT NULL THEN " . rename_back($number, $target) . '; END IF; END $$');
-		$self->until_done($_) foreach grants($target);
+		$self->until_done(alone(grants($target)));
 	}
 	return;
 }
@@ -71,6 +71,12 @@ sub grants
 {
 	my ($target) = @_;
 	return ("GRANT SELECT ON streams.stress TO $role", "GRANT INSERT, UPDATE ON $target TO $role");
+}
+
+# PostgreSQL lets only one session at a time change a table's privileges: another one fails.
+sub alone
+{
+	return 'DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ' . join('', map { "$_; " } @_) . 'END $$';
 }
 
 # What an error means that nothing is wrong with: there is no such projection just now, there
@@ -154,8 +160,9 @@ sub change
 	  if $what eq 'column' && $projection =~ /newest|totals|extremes/;
 	return $self->steps('changes_of_targets', "CREATE INDEX index_$number ON $target ((1))", "DROP INDEX index_$number")
 	  if $what eq 'index';
-	return $self->steps('changes_of_targets', $self->weighted([ 1, "REVOKE SELECT ON streams.stress FROM $role" ],
-			[ 1, "REVOKE INSERT, UPDATE ON $target FROM $role" ]), $_) foreach $what eq 'revoke' ? (join('; ', grants($target))) : ();
+	return $self->steps('changes_of_targets', alone($self->weighted([ 1, "REVOKE SELECT ON streams.stress FROM $role" ],
+				[ 1, "REVOKE INSERT, UPDATE ON $target FROM $role" ])), alone(grants($target)))
+	  if $what eq 'revoke';
 	return;
 }
 
