@@ -139,7 +139,8 @@ stream_reset_offsets(PG_FUNCTION_ARGS)
 		if (stream_newest_offset(group_id, partition, NULL, &current) != STREAM_OFFSET_FOUND)
 			stream_report_missing_offset(table, group_name, group_id, partition);
 		offset = stream_resolve_target(table, partition, &target, &current, &note);
-		if (execute && offset != current.committed_offset)
+		/* also where it is already: consumers must see what is done beside it first */
+		if (execute)
 			stream_append_offset(group_id, partition, &current, offset, 0);
 		values[0] = Int32GetDatum(partition);
 		values[1] = Int64GetDatum(current.committed_offset);
