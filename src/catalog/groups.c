@@ -147,6 +147,18 @@ stream_groups(StreamInfo *info, StreamGroup **groups)
 	return info->ngroups;
 }
 
+/* stream_copy_groups does the same for who goes on while the cache may be rebuilt. */
+int
+stream_copy_groups(StreamInfo *info, StreamGroup **groups)
+{
+	StreamGroup *cached;
+	int			n = stream_groups(info, &cached);
+
+	*groups = palloc_array(StreamGroup, n);
+	memcpy(*groups, cached, n * sizeof(StreamGroup));
+	return n;
+}
+
 /* stream_group finds a group of a stream by name. */
 StreamGroup *
 stream_group(StreamInfo *info, const char *name, bool missing_ok)

@@ -32,6 +32,7 @@ typedef struct StreamGroup
 
 extern StreamGroup *stream_group(StreamInfo *info, const char *name, bool missing_ok);
 extern int	stream_groups(StreamInfo *info, StreamGroup **groups);
+extern int	stream_copy_groups(StreamInfo *info, StreamGroup **groups);
 extern bool stream_group_has_members(int32 group_id);
 extern void stream_check_group_name(const char *name);
 extern StreamOutOfRange stream_parse_out_of_range(const char *text);

@@ -160,7 +160,6 @@ stream_expire_groups(void)
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info;
-		StreamGroup *cached;
 		StreamGroup *groups;
 		int			n;
 		int			before = expired;
@@ -170,10 +169,7 @@ stream_expire_groups(void)
 		info = stream_info_if_stream(table);
 		if (info != NULL && info->nsegments > 0 && stream_try_lock_groups(table))
 		{
-			n = stream_groups(stream_info(table), &cached);
-			groups = palloc_array(StreamGroup, n);
-			/* the cache can be rebuilt below us */
-			memcpy(groups, cached, n * sizeof(StreamGroup));
+			n = stream_copy_groups(stream_info(table), &groups);
 			for (int i = 0; i < n; i++)
 				if (expire_group(table, &groups[i]))
 					expired++;

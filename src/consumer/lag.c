@@ -145,13 +145,10 @@ stream_consumer_lag(PG_FUNCTION_ARGS)
 	{
 		Oid			table = lfirst_oid(cell);
 		StreamInfo *info = stream_info(table);
-		StreamGroup *cached;
-		int			n = stream_groups(info, &cached);
-		StreamGroup *groups = palloc_array(StreamGroup, n);
+		StreamGroup *groups;
+		int			n = stream_copy_groups(info, &groups);
 		int32		partitions = info->partitions;
 
-		/* the cache can be rebuilt below us */
-		memcpy(groups, cached, n * sizeof(StreamGroup));
 		for (int i = 0; i < n; i++)
 		{
 			StreamMembers *members = stream_load_members(table, groups[i].group_id, partitions);

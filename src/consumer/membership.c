@@ -398,12 +398,9 @@ stream_group_members(PG_FUNCTION_ARGS)
 		StreamInfo *info = stream_info(table);
 		NameData	name = info->name;
 		int32		partitions = info->partitions;
-		StreamGroup *cached;
-		int			n = stream_groups(info, &cached);
-		StreamGroup *groups = palloc_array(StreamGroup, n);
+		StreamGroup *groups;
+		int			n = stream_copy_groups(info, &groups);
 
-		/* the cache can be rebuilt below us */
-		memcpy(groups, cached, n * sizeof(StreamGroup));
 		for (int i = 0; i < n; i++)
 		{
 			StreamMembers *members = stream_load_members(table, groups[i].group_id, partitions);

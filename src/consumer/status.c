@@ -145,14 +145,11 @@ stream_group_status(PG_FUNCTION_ARGS)
 	foreach(cell, stream_visible_tables(true))
 	{
 		Oid			table = lfirst_oid(cell);
-		StreamGroup *cached;
-		int			n = stream_groups(stream_info(table), &cached);
-		StreamGroup *groups = palloc_array(StreamGroup, n);
+		StreamGroup *groups;
+		int			n = stream_copy_groups(stream_info(table), &groups);
 		double		rate;
 		bool		has_rate;
 
-		/* the cache can be rebuilt below us */
-		memcpy(groups, cached, n * sizeof(StreamGroup));
 		has_rate = n > 0 && stream_arrival_rate(table, -1, &rate);
 		for (int i = 0; i < n; i++)
 			status_row(rsinfo, table, &groups[i], has_rate ? &rate : NULL);
