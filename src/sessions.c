@@ -9,6 +9,13 @@
  * and that counts as a heartbeat.  So an entry may be dropped at any time: the
  * worst is that a dead member is noticed one session timeout later.
  *
+ * Whether a member is late and that it is closed are one step here, so a sign of
+ * life either comes before, and the member is not late, or learns that it is too
+ * late.  Between that and the commit of its removal the member's row still looks
+ * as ever; a client that was told then that all is well would go on working for a
+ * session timeout, beside the next owner.  Who is closed stays it when the
+ * removal is rolled back: the next one who looks removes it again.
+ *
  * A group has an entry too, under an empty member id, with the time before
  * which none of its members can have timed out.
  *
@@ -44,11 +51,12 @@ typedef struct Session
 	SessionKey	key;			/* hash key, constant */
 	pg_atomic_uint64 heartbeat; /* TimestampTz; of a group: when to check next */
 	pg_atomic_uint64 poll;		/* TimestampTz */
+	int32		closed_epoch;	/* member epochs up to this one have timed out; 0: none */
 } Session;
 
 /*
- * The lock protects the hash table; times are set by whoever holds it shared.
- * It is a leaf: nothing is locked under it.
+ * The lock protects the hash table and what is closed; times are set by whoever
+ * holds it shared.  It is a leaf: nothing is locked under it.
  */
 typedef struct Sessions
 {
@@ -174,6 +182,7 @@ lock_session(Oid table, int32 group_id, const char *member_id)
 	{
 		pg_atomic_init_u64(&session->heartbeat, (uint64) (member_id[0] == '\0' ? 0 : now));
 		pg_atomic_init_u64(&session->poll, (uint64) now);
+		session->closed_epoch = 0;
 	}
 	return session;
 }
@@ -188,28 +197,57 @@ raise_time(pg_atomic_uint64 *time, TimestampTz now)
 		 /* somebody else was faster */ ;
 }
 
-/* stream_session_touch notes a sign of life; polls: it asks for records as well. */
-void
-stream_session_touch(Oid table, int32 group_id, const char *member_id, bool polls)
+/*
+ * stream_session_touch notes a sign of life of a member that has an epoch; polls:
+ * it asks for records as well.  It returns false when that comes too late.
+ */
+bool
+stream_session_touch(Oid table, int32 group_id, const char *member_id, int32 epoch, bool polls)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	Session    *session = lock_session(table, group_id, member_id);
+	bool		in_time = session->closed_epoch < epoch;
 
-	raise_time(&session->heartbeat, now);
-	if (polls)
+	if (in_time)
+		raise_time(&session->heartbeat, now);
+	if (in_time && polls)
 		raise_time(&session->poll, now);
 	LWLockRelease(&sessions->lock);
+	return in_time;
 }
 
 void
-stream_session_get(Oid table, int32 group_id, const char *member_id,
-				   TimestampTz *heartbeat, TimestampTz *poll)
+stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSession *result)
 {
 	Session    *session = lock_session(table, group_id, member_id);
 
-	*heartbeat = (TimestampTz) pg_atomic_read_u64(&session->heartbeat);
-	*poll = (TimestampTz) pg_atomic_read_u64(&session->poll);
+	result->heartbeat = (TimestampTz) pg_atomic_read_u64(&session->heartbeat);
+	result->poll = (TimestampTz) pg_atomic_read_u64(&session->poll);
+	result->closed_epoch = session->closed_epoch;
 	LWLockRelease(&sessions->lock);
+}
+
+/*
+ * stream_session_close ends what a member has up to an epoch, unless it has been
+ * heard of since it was seen, or its entry was dropped to make room.
+ */
+bool
+stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epoch, const StreamSession *seen)
+{
+	SessionKey	key;
+	Session    *session;
+	bool		closes;
+
+	set_key(&key, table, group_id, member_id);
+	LWLockAcquire(&sessions->lock, LW_EXCLUSIVE);
+	session = hash_search(session_hash, &key, HASH_FIND, NULL);
+	closes = session != NULL &&
+		(TimestampTz) pg_atomic_read_u64(&session->heartbeat) == seen->heartbeat &&
+		(TimestampTz) pg_atomic_read_u64(&session->poll) == seen->poll;
+	if (closes)
+		session->closed_epoch = Max(session->closed_epoch, epoch);
+	LWLockRelease(&sessions->lock);
+	return closes;
 }
 
 /*

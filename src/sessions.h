@@ -10,12 +10,21 @@
 
 #include "datatype/timestamp.h"
 
+/* What is known of a member. */
+typedef struct StreamSession
+{
+	TimestampTz heartbeat;
+	TimestampTz poll;
+	int32		closed_epoch;	/* member epochs up to this one have timed out; 0: none */
+} StreamSession;
+
 extern Size stream_sessions_size(void);
 extern void stream_sessions_startup(int lock_tranche);
 extern int	stream_sessions_used(void);
-extern void stream_session_touch(Oid table, int32 group_id, const char *member_id, bool polls);
-extern void stream_session_get(Oid table, int32 group_id, const char *member_id,
-							   TimestampTz *heartbeat, TimestampTz *poll);
+extern bool stream_session_touch(Oid table, int32 group_id, const char *member_id, int32 epoch, bool polls);
+extern void stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSession *result);
+extern bool stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epoch,
+								 const StreamSession *seen);
 extern void stream_session_forget(Oid table, int32 group_id, const char *member_id);
 extern void stream_sessions_remove(Oid database, Oid table);
 /* for xact.c */

@@ -186,7 +186,6 @@ stream_commit_offsets(PG_FUNCTION_ARGS)
 	char	   *group_name = stream_text_argument(fcinfo, 1, "consumer_group");
 	char	   *member_id = stream_text_argument(fcinfo, 2, "member_id");
 	StreamGroup group;
-	StreamMemberRow *row;
 	StreamInfo *info;
 	int64	   *processed;
 	Oid			table;
@@ -201,10 +200,7 @@ stream_commit_offsets(PG_FUNCTION_ARGS)
 	info = stream_info(table);
 	group = *stream_group(info, group_name, false);
 	processed = stream_positions_argument(fcinfo, 4, "processed", info);
-	row = stream_load_member(group.group_id, info->partitions, member_id);
-	if (!stream_member_is_current(row, PG_GETARG_INT32(3)))
-		stream_report_fenced(group_name, member_id, row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
-	stream_session_touch(table, group.group_id, member_id, false);
+	(void) stream_member_calls(table, &group, member_id, PG_GETARG_INT32(3), false);
 	stream_commit_processed(table, &group, member_id, PG_GETARG_INT32(3), processed);
 	PG_RETURN_VOID();
 }

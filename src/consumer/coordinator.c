@@ -31,6 +31,7 @@
 #include "compat.h"
 #include "consumer/coordinator.h"
 #include "consumer/wait.h"
+#include "miscadmin.h"
 #include "sessions.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -41,19 +42,16 @@ is_static(const StreamMemberRow *row)
 	return NameStr(row->instance_id)[0] != '\0';
 }
 
-/* stream_member_deadline returns when a member times out unless it is heard of before. */
-TimestampTz
-stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row)
+/* deadline_of returns when a member times out of which that is known. */
+static TimestampTz
+deadline_of(const StreamMemberRow *row, const StreamSession *session)
 {
-	TimestampTz heartbeat;
-	TimestampTz poll;
-	TimestampTz session_end;
-	TimestampTz poll_end;
+	TimestampTz session_end = TimestampTzPlusMilliseconds(session->heartbeat, row->session_timeout);
+	TimestampTz poll_end = TimestampTzPlusMilliseconds(session->poll, row->max_poll_interval);
 	TimestampTz end;
 
-	stream_session_get(members->table, members->group_id, NameStr(row->member_id), &heartbeat, &poll);
-	session_end = TimestampTzPlusMilliseconds(heartbeat, row->session_timeout);
-	poll_end = TimestampTzPlusMilliseconds(poll, row->max_poll_interval);
+	if (row->member.member_epoch <= session->closed_epoch)
+		return DT_NOBEGIN;
 	if (row->member.state == STREAM_MEMBER_AWAY)
 		return session_end;
 	if (is_static(row))
@@ -63,6 +61,33 @@ stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row)
 	if (row->revoking_since != 0)
 		end = Min(end, TimestampTzPlusMilliseconds(row->revoking_since, row->max_poll_interval));
 	return end;
+}
+
+/* stream_member_deadline returns when a member times out unless it is heard of before. */
+TimestampTz
+stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row)
+{
+	StreamSession session;
+
+	stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session);
+	return deadline_of(row, &session);
+}
+
+/* close_late closes a member that has timed out; false: it has not. */
+static bool
+close_late(const StreamMembers *members, const StreamMemberRow *row, TimestampTz now)
+{
+	StreamSession session;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session);
+		if (deadline_of(row, &session) > now)
+			return false;
+	} while (!stream_session_close(members->table, members->group_id, NameStr(row->member_id),
+								   row->member.member_epoch, &session));
+	return true;
 }
 
 /* set_target computes a new target after the list of members has changed. */
@@ -120,7 +145,7 @@ stream_coordinator_begin(Oid table, const StreamGroup *group)
 	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
 	now = GetCurrentTimestamp();
 	for (int i = members->n - 1; i >= 0; i--)
-		if (stream_member_deadline(members, members->rows[i]) <= now)
+		if (close_late(members, members->rows[i], now))
 		{
 			unlist(members, members->rows[i]);
 			members->timed_out = true;
@@ -326,6 +351,30 @@ stream_member_is_current(const StreamMemberRow *row, int32 client_epoch)
 {
 	return row != NULL && row->member.state != STREAM_MEMBER_AWAY &&
 		client_epoch >= row->joined_epoch && client_epoch <= row->member.member_epoch;
+}
+
+/*
+ * stream_member_calls notes a sign of life of a member, which polls or not, and
+ * returns its row; a client that is no member is fenced.  The row is read before,
+ * so that only members leave a sign, and again after it: who has removed the
+ * member before that either has committed, or has closed it.
+ */
+StreamMemberRow *
+stream_member_calls(Oid table, const StreamGroup *group, const char *member_id, int32 client_epoch, bool polls)
+{
+	int32		partitions = stream_info(table)->partitions;
+	StreamMemberRow *row;
+
+	for (int look = 0; look < 2; look++)
+	{
+		row = stream_load_member(group->group_id, partitions, member_id);
+		if (!stream_member_is_current(row, client_epoch))
+			stream_report_fenced(NameStr(group->name), member_id,
+								 row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
+		if (look == 0 && !stream_session_touch(table, group->group_id, member_id, row->member.member_epoch, polls))
+			stream_report_fenced(NameStr(group->name), member_id, STREAM_NOT_A_MEMBER);
+	}
+	return row;
 }
 
 void

@@ -33,6 +33,8 @@ extern bool stream_can_take_more(Oid table, const StreamGroup *group, const Stre
 extern bool stream_has_live_members(Oid table, const StreamGroup *group);
 extern TimestampTz stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row);
 extern bool stream_member_is_current(const StreamMemberRow *row, int32 client_epoch);
+extern StreamMemberRow *stream_member_calls(Oid table, const StreamGroup *group, const char *member_id,
+											int32 client_epoch, bool polls);
 extern stream_noreturn void stream_report_fenced(const char *group_name, const char *member_id, const char *detail);
 
 #endif							/* STREAM_COORDINATOR_H */

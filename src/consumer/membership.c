@@ -184,8 +184,8 @@ stream_join_group(PG_FUNCTION_ARGS)
 	namestrcpy(&row->instance_id, instance_id == NULL ? "" : instance_id);
 	row->session_timeout = session_timeout;
 	row->max_poll_interval = max_poll_interval;
-	stream_session_touch(call.table, call.group.group_id, call.member_id, true);
 	stream_coordinator_reconcile(members, row, STREAM_EPOCH_JOIN, NULL);
+	(void) stream_session_touch(call.table, call.group.group_id, call.member_id, row->member.member_epoch, true);
 	stream_coordinator_end(members);
 	return answer(fcinfo, row);
 }
@@ -265,9 +265,8 @@ stream_heartbeat(PG_FUNCTION_ARGS)
 	begin_call(&call, fcinfo, "heartbeat()", false);
 	owned_argument(fcinfo, 4, &call, &owned);
 
-	row = stream_load_member(call.group.group_id, call.partitions, call.member_id);
+	row = stream_member_calls(call.table, &call.group, call.member_id, client_epoch, false);
 	check_heartbeat(&call, row, client_epoch, &owned);
-	stream_session_touch(call.table, call.group.group_id, call.member_id, false);
 	if (!nothing_to_do(&call, row, client_epoch))
 	{
 		members = stream_coordinator_begin(call.table, &call.group);
@@ -339,7 +338,7 @@ stream_leave_group(PG_FUNCTION_ARGS)
 			stream_coordinator_remove(members, row);
 		else if (NameStr(row->instance_id)[0] != '\0')
 		{
-			stream_session_touch(call.table, call.group.group_id, call.member_id, false);
+			(void) stream_session_touch(call.table, call.group.group_id, call.member_id, row->member.member_epoch, false);
 			stream_coordinator_set_away(members, row);
 		}
 		else
@@ -354,12 +353,11 @@ stream_leave_group(PG_FUNCTION_ARGS)
 static void
 member_row(ReturnSetInfo *rsinfo, Oid table, Name stream, const StreamGroup *group, const StreamMemberRow *row)
 {
-	TimestampTz heartbeat;
-	TimestampTz poll;
+	StreamSession session;
 	Datum		values[15];
 	bool		nulls[15] = {false};
 
-	stream_session_get(table, group->group_id, NameStr(row->member_id), &heartbeat, &poll);
+	stream_session_get(table, group->group_id, NameStr(row->member_id), &session);
 	values[0] = NameGetDatum(&group->name);
 	values[1] = NameGetDatum(stream);
 	values[2] = NameGetDatum(&row->member_id);
@@ -370,8 +368,8 @@ member_row(ReturnSetInfo *rsinfo, Oid table, Name stream, const StreamGroup *gro
 	values[6] = stream_partition_array(&row->member.assigned);
 	values[7] = stream_partition_array(&row->member.revoking);
 	values[8] = stream_partition_array(&row->target);
-	values[9] = TimestampTzGetDatum(heartbeat);
-	values[10] = TimestampTzGetDatum(poll);
+	values[9] = TimestampTzGetDatum(session.heartbeat);
+	values[10] = TimestampTzGetDatum(session.poll);
 	values[11] = IntervalPGetDatum(palloc0_object(Interval));
 	DatumGetIntervalP(values[11])->time = row->session_timeout * INT64CONST(1000);
 	values[12] = IntervalPGetDatum(palloc0_object(Interval));

@@ -172,10 +172,7 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	after = stream_positions_argument(fcinfo, 4, "after", stream_info(fetch.table));
 	processed = stream_positions_argument(fcinfo, 5, "commit", stream_info(fetch.table));
 
-	row = stream_load_member(fetch.group.group_id, partitions, member_id);
-	if (!stream_member_is_current(row, client_epoch))
-		stream_report_fenced(group_name, member_id, row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
-	stream_session_touch(fetch.table, fetch.group.group_id, member_id, true);
+	row = stream_member_calls(fetch.table, &fetch.group, member_id, client_epoch, true);
 	stream_commit_processed(fetch.table, &fetch.group, member_id, client_epoch, processed);
 	if (fetch.group.paused)
 		return (Datum) 0;
