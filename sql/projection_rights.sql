@@ -48,6 +48,31 @@ SELECT pg_try_advisory_lock(4713);
 SELECT pg_advisory_unlock_all();
 SELECT stream.drop_projection('fails');
 
+-- A statement does not take its projection, or the offset, away under itself.
+CREATE TABLE refused (command text, state text);
+CREATE FUNCTION refusal(command text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE command;
+	RETURN 'done';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT stream.create_stream('t');
+SELECT stream.create_projection('further', 't', statement => 'SELECT 1 FROM batch');
+SELECT stream.create_projection('itself', 's', start => 'latest', statement =>
+	'INSERT INTO refused SELECT command, refusal(command) FROM batch, LATERAL jsonb_array_elements_text(value) WITH ORDINALITY u (command, n) ORDER BY n');
+SELECT stream.publish('s', 'x', jsonb_build_array($$SELECT stream.drop_projection('itself')$$, $$SELECT stream.drop_stream('t')$$,
+	$$SELECT stream.skip_projection_record('itself', '0:23', 'no')$$, $$SELECT count(*) FROM stream.retry_dead_letters('itself')$$,
+	$$SELECT stream.pause_projection('itself')$$));
+SELECT stream.wait_for('itself', timeout => '30 s');
+TABLE refused;
+SELECT projection, state FROM stream.projection_status ORDER BY 1;
+SELECT stream.drop_projection('itself');
+SELECT stream.drop_stream('t');
+SELECT count(*) FROM stream_internal.offsets WHERE group_id NOT IN (SELECT projection_id FROM stream_internal.projections);
+DROP TABLE refused;
+DROP FUNCTION refusal;
+
 -- Constraints that could wait for the commit are checked while the record at fault can be found: uniqueness and a foreign
 -- key, deferred; another index's uniqueness; a check.
 CREATE TABLE parent (id int PRIMARY KEY);

@@ -390,12 +390,27 @@ stream_set_projection_paused(int32 projection_id, bool paused)
 	set_column(projection_id, Anum_projections_paused, BoolGetDatum(paused));
 }
 
+/*
+ * stream_prevent_in_statement refuses a command that would take its projection, or
+ * that one's offset, away under a statement that is applying it.
+ */
+void
+stream_prevent_in_statement(const char *command)
+{
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation", command),
+				 errdetail("A projection's statement is one.")));
+}
+
 /* stream_delete_projection removes a projection with its offsets and dead letters. */
 void
 stream_delete_projection(int32 projection_id)
 {
 	ScanKeyData key;
 
+	stream_prevent_in_statement("drop_projection()");
 	ScanKeyInit(&key, Anum_projections_projection_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(projection_id));
 	stream_catalog_delete(PROJECTIONS_TABLE, PROJECTIONS_PKEY, 1, &key);
 	stream_delete_offsets(projection_id);

@@ -62,6 +62,7 @@ extern Oid	stream_projection_role(const StreamProjection *projection);
 extern List *stream_projections(void);
 extern bool stream_any_projection(void);
 
+extern void stream_prevent_in_statement(const char *command);
 extern void stream_check_projection_name(const char *name);
 extern StreamOnError stream_parse_on_error(const char *text);
 extern const char *stream_on_error_name(StreamOnError on_error);

@@ -49,6 +49,7 @@ open_projection(FunctionCallInfo fcinfo, const char *command, Oid *table)
 	stream_require_shmem();
 	PreventCommandIfReadOnly(command);
 	PreventCommandDuringRecovery(command);
+	stream_prevent_in_statement(command);
 	stream_lock_extension();
 	projection = stream_projection(name, false);
 	owner = stream_projection_role(projection);
