@@ -343,6 +343,7 @@ CREATE TABLE stream_internal.projection_errors (
 	sqlstate text NOT NULL,
 	message text NOT NULL,
 	detail text,
+	hint text,
 	failing_since timestamptz NOT NULL,
 	failed_at timestamptz NOT NULL,
 	next_retry_at timestamptz NOT NULL,
@@ -350,6 +351,14 @@ CREATE TABLE stream_internal.projection_errors (
 	CONSTRAINT projection_errors_pkey PRIMARY KEY (projection_id, "partition")
 );
 COMMENT ON TABLE stream_internal.projection_errors IS 'one row for each partition in which a projection does not get on';
+
+-- not dumped: after a restore, tables have other numbers
+CREATE TABLE stream_internal.projection_targets (
+	projection_id int NOT NULL,
+	target oid NOT NULL,
+	CONSTRAINT projection_targets_pkey PRIMARY KEY (projection_id)
+);
+COMMENT ON TABLE stream_internal.projection_targets IS 'the table that each projection is applied to; none: whichever has the name';
 COMMENT ON COLUMN stream_internal.projection_errors.record_offset IS 'the failing record, or the first of the batch';
 COMMENT ON COLUMN stream_internal.projection_errors.stopped IS 'true: by that record; false: by circumstances';
 
@@ -575,11 +584,11 @@ COMMENT ON FUNCTION stream.create_projection(text, text, regclass, text, jsonb, 
 	'creates a projection: a table kept up to date from a stream by a query over batch and a merge for each column, or a statement over batch; needs SELECT, and ownership of the target';
 
 CREATE FUNCTION stream.alter_projection(projection text, on_error text = NULL, workers int = NULL,
-	batch_records int = NULL, owner text = NULL)
+	batch_records int = NULL, owner text = NULL, target regclass = NULL)
 	RETURNS void
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_alter_projection';
-COMMENT ON FUNCTION stream.alter_projection(text, text, int, int, text) IS
-	'changes a projection; null keeps a value; batch_records 0: chosen as it goes; needs ownership of the projection';
+COMMENT ON FUNCTION stream.alter_projection(text, text, int, int, text, regclass) IS
+	'changes a projection; null keeps a value; batch_records 0: chosen as it goes; target: a table to go on with as it is; needs ownership of the projection, and of the target';
 
 CREATE FUNCTION stream.drop_projection(projection text)
 	RETURNS void
@@ -920,7 +929,7 @@ CREATE FUNCTION stream_internal.projection_status(OUT projection name, OUT strea
 	OUT utilization double precision, OUT headroom double precision, OUT headroom_one_worker_fewer double precision,
 	OUT downtime_share double precision, OUT catch_up_seconds double precision, OUT measured_at timestamptz,
 	OUT dead_letters bigint, OUT failing_partitions int, OUT error_partition int, OUT error_offset bigint, OUT last_error text,
-	OUT error_detail text, OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz,
+	OUT error_detail text, OUT error_hint text, OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz,
 	OUT retries int, OUT projection_id int)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'stream_projection_status';
@@ -928,12 +937,12 @@ COMMENT ON FUNCTION stream_internal.projection_status() IS 'behind the view stre
 CREATE VIEW stream.projection_status AS
 	SELECT projection, stream, state, replay_safe, partitions, workers, lag, oldest_unapplied_at, lag_seconds, applied_at,
 		arrival_rate, worker_rate, capacity, utilization, headroom, headroom_one_worker_fewer, downtime_share, catch_up_seconds,
-		measured_at, dead_letters, failing_partitions, error_partition, error_offset, last_error, error_detail, sqlstate,
-		failing_since, failed_at, next_retry_at, retries
+		measured_at, dead_letters, failing_partitions, error_partition, error_offset, last_error, error_detail, error_hint,
+		sqlstate, failing_since, failed_at, next_retry_at, retries
 	FROM stream_internal.projection_status();
 COMMENT ON VIEW stream.projection_status IS 'one row for each projection, computed when asked';
 COMMENT ON COLUMN stream.projection_status.state IS
-	'the first that holds: paused; target missing; no applier: none runs in the database; stopped: by a record, in some partition; retrying: after an error of another kind; running';
+	'the first that holds: paused; target missing, target replaced: by another table of its name, target unlogged; no applier: none runs in the database; stopped: by a record, in some partition; retrying: after an error of another kind; running';
 COMMENT ON COLUMN stream.projection_status.replay_safe IS 'false: exact only by the stored offset';
 COMMENT ON COLUMN stream.projection_status.workers IS
 	'partitions that can be applied at a time: the least of the projection''s workers, its partitions and stream.max_appliers';
@@ -962,7 +971,7 @@ CREATE FUNCTION stream_internal.projection_partition_status(OUT projection name,
 	OUT applied_offset bigint, OUT high_watermark bigint, OUT lag bigint, OUT oldest_unapplied_at timestamptz,
 	OUT lag_seconds double precision, OUT applied_at timestamptz, OUT records_skipped bigint, OUT pid int,
 	OUT arrival_rate double precision, OUT worker_rate double precision, OUT measured_at timestamptz, OUT error_offset bigint, OUT last_error text, OUT error_detail text,
-	OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz, OUT retries int)
+	OUT error_hint text, OUT sqlstate text, OUT failing_since timestamptz, OUT failed_at timestamptz, OUT next_retry_at timestamptz, OUT retries int)
 	RETURNS SETOF record
 	LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'stream_projection_partition_status';
 COMMENT ON FUNCTION stream_internal.projection_partition_status() IS 'behind the view stream.projection_partition_status';

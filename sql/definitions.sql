@@ -37,6 +37,6 @@ SELECT obj_description(oid, 'pg_extension') IS NOT NULL AS has_comment FROM pg_e
 SELECT c::regclass FROM unnest((SELECT extconfig FROM pg_extension WHERE extname = 'stream')) c ORDER BY c::regclass::text;
 SELECT relname FROM pg_class WHERE relnamespace = 'stream_internal'::regnamespace AND relkind IN ('r', 'S')
 	AND oid <> ALL ((SELECT extconfig FROM pg_extension WHERE extname = 'stream')::oid[]);
--- no column refers to another object by its OID
+-- no column refers to another object by its OID, but for one that is not dumped
 SELECT attrelid::regclass, attname FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
 WHERE relnamespace = 'stream_internal'::regnamespace AND relkind = 'r' AND attnum > 0 AND atttypid IN (SELECT oid FROM pg_type WHERE typname LIKE 'reg%' OR typname = 'oid');

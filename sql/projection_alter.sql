@@ -123,13 +123,38 @@ SELECT stream.publish('s', 'k', '7') IS NOT NULL AS published;
 SELECT stream.wait_for('p', timeout => '60 s');
 TABLE work.target;
 
+-- Another target, of the caller's and of the owner's; the SQL that is run follows, and is analysed as the owner.
+CREATE TABLE work.wider (k text PRIMARY KEY, v numeric, more int);
+CREATE TABLE work.parts (k text PRIMARY KEY, v int) PARTITION BY HASH (k);
+CREATE UNLOGGED TABLE work.part PARTITION OF work.parts FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+SELECT failure($$SELECT stream.alter_projection('p', target => 'work.wider')$$);
+ALTER TABLE work.wider OWNER TO regress_stream_renamed;
+ALTER TABLE work.parts OWNER TO regress_stream_renamed;
+SELECT failure($$SELECT stream.alter_projection('p', target => 'work.parts')$$);
+SELECT failure($$SELECT stream.alter_projection('p', target => 'work.lookup', owner => 'regress_stream_renamed')$$);
+SET ROLE regress_stream_renamed;
+SELECT failure($$SELECT stream.alter_projection('p', target => 'work.foreign_target')$$);
+SELECT stream.alter_projection('p', target => 'work.wider');
+RESET ROLE;
+SELECT target, key, query, apply_sql LIKE 'INSERT INTO work.wider %::numeric%' AS follows, replay_safe FROM stream.projection_definition;
+SELECT stream.publish('s', 'k', '8') IS NOT NULL AS published;
+SELECT stream.wait_for('p', timeout => '60 s');
+TABLE work.target;
+TABLE work.wider;
+-- with owner and target both gone over to somebody else
+SELECT stream.alter_projection('p', owner => 'regress_stream_owner', target => 'work.target');
+SELECT target, owner FROM stream.projection_definition;
+ALTER TABLE work.wider OWNER TO regress_stream_renamed;
+SELECT stream.alter_projection('p', owner => 'regress_stream_renamed', target => 'work.wider');
+SELECT count(*) FROM stream_internal.projection_targets;
+
 -- Dropped: the target stays, the rest goes.
 SET ROLE regress_stream_renamed;
 SELECT stream.drop_projection('p');
 RESET ROLE;
 SELECT stream.drop_projection('p'); \echo :SQLSTATE
 TABLE shown;
-SELECT (SELECT count(*) FROM stream_internal.offsets) AS offsets, (SELECT count(*) FROM stream_internal.projection_errors) AS errors, (SELECT count(*) FROM stream_internal.dead_letters) AS dead_letters;
+SELECT (SELECT count(*) FROM stream_internal.offsets) AS offsets, (SELECT count(*) FROM stream_internal.projection_errors) AS errors, (SELECT count(*) FROM stream_internal.projection_targets) AS targets, (SELECT count(*) FROM stream_internal.dead_letters) AS dead_letters;
 TABLE work.target;
 -- created anew, it starts anew
 SELECT stream.create_projection('p', 's', 'work.lookup', 'SELECT key AS k, value::int AS v FROM batch', '{"v": "min"}');

@@ -112,10 +112,46 @@ SELECT sum(n) FROM totals;
 ALTER TABLE totals RENAME TO other;
 SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
 CALL await_state('stops', 'target missing', '42P01');
-SELECT last_error FROM stream.projection_status;
+SELECT last_error, error_hint FROM stream.projection_status;
 -- restored
 ALTER TABLE other RENAME TO totals;
 SELECT stream.wait_for('stops', timeout => '30 s');
+-- or followed
+ALTER TABLE totals RENAME TO other;
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
+CALL await_state('stops', 'target missing', '42P01');
+SELECT stream.alter_projection('stops', target => 'other');
+SELECT stream.wait_for('stops', timeout => '30 s');
+CALL await_state('stops', 'running');
+SELECT sum(n) FROM other;
+ALTER TABLE other RENAME TO totals;
+SELECT stream.alter_projection('stops', target => 'totals');
+-- created anew, it is another table: nothing is applied to it, and no record put aside, until somebody says so
+ALTER TABLE totals RENAME TO other;
+CREATE TABLE totals (k text PRIMARY KEY, n bigint CHECK (n > 1000));
+SELECT state, sqlstate FROM stream.projection_status;
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
+CALL await_state('stops', 'target replaced', '55000');
+SELECT last_error, error_detail, error_hint FROM stream.projection_status;
+SELECT DISTINCT state FROM stream.projection_partition_status;
+SELECT count(*) FROM stream.retry_dead_letters('stops');
+DROP TABLE totals;
+CREATE TABLE totals AS TABLE other;
+SELECT stream.alter_projection('stops', target => 'totals');
+DROP TABLE other;
+ALTER TABLE totals ADD CONSTRAINT totals_pkey PRIMARY KEY (k);
+SELECT stream.alter_projection('stops', target => 'totals');
+SELECT stream.wait_for('stops', timeout => '30 s');
+SELECT sum(n) FROM totals;
+-- a table that a crash would empty
+ALTER TABLE totals SET UNLOGGED;
+SELECT state, sqlstate FROM stream.projection_status;
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
+CALL await_state('stops', 'target unlogged', '55000');
+SELECT last_error, error_detail, error_hint FROM stream.projection_status;
+ALTER TABLE totals SET LOGGED;
+SELECT stream.wait_for('stops', timeout => '30 s');
+CALL await_state('stops', 'running');
 -- altered so that the statement does not fit any more, and back
 ALTER TABLE totals RENAME n TO m;
 SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset

@@ -28,17 +28,36 @@
 #define Anum_errors_sqlstate		5
 #define Anum_errors_message			6
 #define Anum_errors_detail			7
-#define Anum_errors_failing_since	8
-#define Anum_errors_failed_at		9
-#define Anum_errors_next_retry_at	10
-#define Anum_errors_retries			11
-#define Natts_errors				11
+#define Anum_errors_hint			8
+#define Anum_errors_failing_since	9
+#define Anum_errors_failed_at		10
+#define Anum_errors_next_retry_at	11
+#define Anum_errors_retries			12
+#define Natts_errors				12
 
 static void
 init_keys(ScanKey keys, int32 projection_id, int32 partition)
 {
 	ScanKeyInit(&keys[0], Anum_errors_projection_id, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(projection_id));
 	ScanKeyInit(&keys[1], Anum_errors_partition, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(partition));
+}
+
+/* get_text returns a copy of a text, or null. */
+static char *
+get_text(StreamCatalogScan *scan, HeapTuple tuple, int attnum)
+{
+	bool		isnull;
+	Datum		value = stream_catalog_get(scan, tuple, attnum, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+static void
+put_text(Datum *values, bool *nulls, int attnum, const char *text)
+{
+	nulls[attnum - 1] = text == NULL;
+	if (text != NULL)
+		values[attnum - 1] = CStringGetTextDatum(text);
 }
 
 /* stream_projection_error returns the row of a partition, or null. */
@@ -55,9 +74,6 @@ stream_projection_error(int32 projection_id, int32 partition)
 	tuple = stream_catalog_next(&scan, ForwardScanDirection);
 	if (HeapTupleIsValid(tuple))
 	{
-		bool		isnull;
-		Datum		detail = stream_catalog_get(&scan, tuple, Anum_errors_detail, &isnull);
-
 		result = palloc0_object(StreamProjectionError);
 		result->projection_id = projection_id;
 		result->partition = partition;
@@ -65,7 +81,8 @@ stream_projection_error(int32 projection_id, int32 partition)
 		result->stopped = DatumGetBool(stream_catalog_get(&scan, tuple, Anum_errors_stopped, NULL));
 		result->sqlstate = TextDatumGetCString(stream_catalog_get(&scan, tuple, Anum_errors_sqlstate, NULL));
 		result->message = TextDatumGetCString(stream_catalog_get(&scan, tuple, Anum_errors_message, NULL));
-		result->detail = isnull ? NULL : TextDatumGetCString(detail);
+		result->detail = get_text(&scan, tuple, Anum_errors_detail);
+		result->hint = get_text(&scan, tuple, Anum_errors_hint);
 		result->failing_since = DatumGetTimestampTz(stream_catalog_get(&scan, tuple, Anum_errors_failing_since, NULL));
 		result->failed_at = DatumGetTimestampTz(stream_catalog_get(&scan, tuple, Anum_errors_failed_at, NULL));
 		result->next_retry_at = DatumGetTimestampTz(stream_catalog_get(&scan, tuple, Anum_errors_next_retry_at, NULL));
@@ -90,9 +107,8 @@ stream_put_projection_error(const StreamProjectionError *error)
 	values[Anum_errors_stopped - 1] = BoolGetDatum(error->stopped);
 	values[Anum_errors_sqlstate - 1] = CStringGetTextDatum(error->sqlstate);
 	values[Anum_errors_message - 1] = CStringGetTextDatum(error->message);
-	nulls[Anum_errors_detail - 1] = error->detail == NULL;
-	if (error->detail != NULL)
-		values[Anum_errors_detail - 1] = CStringGetTextDatum(error->detail);
+	put_text(values, nulls, Anum_errors_detail, error->detail);
+	put_text(values, nulls, Anum_errors_hint, error->hint);
 	values[Anum_errors_failing_since - 1] = TimestampTzGetDatum(error->failing_since);
 	values[Anum_errors_failed_at - 1] = TimestampTzGetDatum(error->failed_at);
 	values[Anum_errors_next_retry_at - 1] = TimestampTzGetDatum(error->next_retry_at);

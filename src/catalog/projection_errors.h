@@ -20,6 +20,7 @@ typedef struct StreamProjectionError
 	char	   *sqlstate;
 	char	   *message;
 	char	   *detail;			/* or null */
+	char	   *hint;			/* or null */
 	TimestampTz failing_since;
 	TimestampTz failed_at;		/* the last time */
 	TimestampTz next_retry_at;

@@ -14,6 +14,7 @@
 #include "catalog/groups.h"
 #include "catalog/pg_type.h"
 #include "catalog/projection_errors.h"
+#include "catalog/projection_targets.h"
 #include "catalog/projections.h"
 #include "catalog/tables.h"
 #include "commands/sequence.h"
@@ -384,6 +385,22 @@ stream_set_projection_owner(int32 projection_id, const char *owner)
 			   CStringGetTextDatum(role_identity(get_role_oid(owner, false))));
 }
 
+/* stream_set_projection_table sets the target's name and what follows from its columns. */
+void
+stream_set_projection_table(const StreamProjection *projection)
+{
+	Datum		values[Natts_projections];
+	bool		nulls[Natts_projections];
+
+	put_key(values, nulls, projection->key);
+	set_column(projection->projection_id, Anum_projections_target_schema, NameGetDatum(&projection->target_schema));
+	set_column(projection->projection_id, Anum_projections_target_table, NameGetDatum(&projection->target_table));
+	if (projection->key != NIL)
+		set_column(projection->projection_id, Anum_projections_key, values[Anum_projections_key - 1]);
+	set_column(projection->projection_id, Anum_projections_apply_sql, CStringGetTextDatum(projection->apply_sql));
+	set_column(projection->projection_id, Anum_projections_replay_safe, BoolGetDatum(projection->replay_safe));
+}
+
 void
 stream_set_projection_paused(int32 projection_id, bool paused)
 {
@@ -415,6 +432,7 @@ stream_delete_projection(int32 projection_id)
 	stream_catalog_delete(PROJECTIONS_TABLE, PROJECTIONS_PKEY, 1, &key);
 	stream_delete_offsets(projection_id);
 	stream_delete_projection_errors(projection_id);
+	stream_delete_projection_target(projection_id);
 	stream_wake_workers();
 }
 

@@ -39,7 +39,7 @@ typedef struct StreamProjection
 	NameData	owner;			/* the role that applies it: see stream_projection_role */
 	char	   *owner_identity;
 	char	   *search_path;	/* under which apply_sql is parsed */
-	bool		has_target;		/* else the next two are empty */
+	bool		has_target;		/* else the next two are empty; see also projection_targets.h */
 	NameData	target_schema;
 	NameData	target_table;
 	List	   *key;			/* char *: the target's columns that tell rows apart; with a query only */
@@ -72,6 +72,7 @@ extern void stream_set_projection_on_error(int32 projection_id, StreamOnError on
 extern void stream_set_projection_workers(int32 projection_id, int32 workers);
 extern void stream_set_projection_batch_records(int32 projection_id, int32 batch_records);
 extern void stream_set_projection_owner(int32 projection_id, const char *owner);
+extern void stream_set_projection_table(const StreamProjection *projection);
 extern void stream_set_projection_paused(int32 projection_id, bool paused);
 extern void stream_delete_projection(int32 projection_id);
 extern void stream_notice_projections(const StreamInfo *info);

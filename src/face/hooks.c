@@ -58,7 +58,8 @@ static bool
 catalog_is_whole(void)
 {
 	static const char *const tables[] = {"streams", "partitions", "offset_gaps", "segments", "segment_ranges",
-	"consumer_groups", "offsets", "projections", "projection_errors"};
+	"consumer_groups", "offsets", "projections", "projection_errors",
+	"projection_targets"};
 
 	if (!OidIsValid(get_namespace_oid(STREAM_INTERNAL_SCHEMA, true)))
 		return false;

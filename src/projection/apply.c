@@ -10,6 +10,7 @@
  *	3.	look the projection up again: it may have been dropped, paused or altered
  *		since it was chosen;
  *	4.	find the newest offset: what is below it has been applied and is not read;
+ *		check, and lock, the target;
  *	5.	read from there as everybody reads, watermark first, then a fresh
  *		snapshot.  No statement's snapshot need be respected: the statement below
  *		takes its own afterwards, so it sees all that the records' transactions
@@ -29,10 +30,8 @@
 
 #include "access/xact.h"
 #include "catalog/dead_letters.h"
-#include "catalog/namespace.h"
 #include "catalog/projection_errors.h"
 #include "catalog/tables.h"
-#include "compat.h"
 #include "consumer/offsets.h"
 #include "guc.h"
 #include "log/append.h"
@@ -41,6 +40,7 @@
 #include "miscadmin.h"
 #include "projection/apply.h"
 #include "projection/statement.h"
+#include "projection/target.h"
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -59,24 +59,13 @@ set_local(const char *name, const char *value)
 }
 
 /*
- * check_privilege: the owner must be allowed to read the stream, and own the
- * target, at this time.  Roles are held by name: one that was dropped and made
- * anew is another one, for which we shall not run what its predecessor wrote.
+ * check_privilege: the owner must be allowed to read the stream at this time.
+ * Roles are held by name: one that was dropped and made anew is another one, for
+ * which we shall not run what its predecessor wrote.
  */
 static void
-check_privilege(const StreamProjection *projection, const StreamInfo *info)
+check_privilege(const StreamProjection *projection, const StreamInfo *info, Oid owner)
 {
-	Oid			owner = stream_projection_owner(projection);
-	Oid			schema = projection->has_target ? get_namespace_oid(NameStr(projection->target_schema), true) : InvalidOid;
-	Oid			target = OidIsValid(schema) ? get_relname_relid(NameStr(projection->target_table), schema) : InvalidOid;
-
-	/* a target that is gone is the statement's affair */
-	if (OidIsValid(target) && !stream_relation_ownercheck(target, owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("owner \"%s\" of projection \"%s\" does not own its target \"%s\"",
-						NameStr(projection->owner), NameStr(projection->name), NameStr(projection->target_table)),
-				 errhint("Give it another owner with stream.alter_projection.")));
 	if (pg_class_aclcheck(info->table, owner, ACL_SELECT) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -189,9 +178,7 @@ apply_records(StreamApply *apply, const StreamProjection *projection, StreamValu
 	if (batch != NULL)
 	{
 		apply->in_statement = true;
-		/* who locks the target holds up neither this process nor those who wait for us */
-		set_local("lock_timeout", STREAM_APPLY_LOCK_TIMEOUT);
-		/* nor who runs for ever: appliers are few */
+		/* who runs for ever holds up others: appliers are few */
 		if (stream_apply_timeout > 0)
 			enable_timeout_after(STATEMENT_TIMEOUT, stream_apply_timeout);
 		stream_run_statement(projection, value_type, batch, apply->records);
@@ -218,6 +205,7 @@ stream_apply(StreamApply *apply)
 	StreamInfo *info;
 	StreamOffset newest;
 	StreamValueType value_type;
+	Oid			owner;
 	int64		position;
 	int64		settled;
 
@@ -261,7 +249,12 @@ stream_apply(StreamApply *apply)
 	}
 
 	info = stream_info(apply->table);
-	check_privilege(projection, info);
+	owner = stream_projection_owner(projection);
+	check_privilege(projection, info, owner);
+	/* who locks the target holds up neither this process nor those who wait for us */
+	set_local("lock_timeout", STREAM_APPLY_LOCK_TIMEOUT);
+	stream_check_target(projection, owner);
+	info = stream_info(apply->table);
 	check_log_start(projection, info, apply->partition, newest.committed_offset);
 	apply->first_offset = -1;
 	position = apply_records(apply, projection, value_type, newest.committed_offset, settled);

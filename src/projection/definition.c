@@ -22,6 +22,7 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
+#include "catalog/projection_targets.h"
 #include "catalog/projections.h"
 #include "catalog/tables.h"
 #include "commands/extension.h"
@@ -36,6 +37,7 @@
 #include "projection/target.h"
 #include "shmem.h"
 #include "storage/lmgr.h"
+#include "task.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -156,6 +158,35 @@ define_by_statement(StreamProjection *projection, const char *sql, StreamValueTy
 }
 
 /*
+ * define fills in what follows from a query with its merges or, when that is null,
+ * from a statement, as the current user, under the projection's search path.
+ */
+static void
+define(StreamProjection *projection, const char *query, Jsonb *merges, const char *statement,
+	   Relation target, StreamValueType value_type)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", projection->search_path, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (query != NULL)
+		define_by_query(projection, query, merges, target, value_type);
+	else
+		define_by_statement(projection, statement, value_type);
+	stream_check_over_batch(projection->apply_sql, value_type);
+	AtEOXact_GUC(false, nest_level);
+}
+
+/* set_target_name has a projection name a table. */
+static void
+set_target_name(StreamProjection *projection, Relation target)
+{
+	projection->has_target = true;
+	namestrcpy(&projection->target_schema, get_namespace_name(RelationGetNamespace(target)));
+	namestrcpy(&projection->target_table, RelationGetRelationName(target));
+}
+
+/*
  * stream_create_projection: create_projection(projection, stream, target, query,
  * merge, statement, start, on_error, workers, batch_records).
  */
@@ -171,7 +202,6 @@ stream_create_projection(PG_FUNCTION_ARGS)
 	StreamValueType value_type;
 	Relation	rel = NULL;
 	Oid			table;
-	int			nest_level;
 
 	stream_require_shmem();
 	stream_need_argument(fcinfo, 8, "workers");
@@ -201,24 +231,17 @@ stream_create_projection(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 	{
 		rel = stream_open_target(PG_GETARG_OID(2));
-		projection.has_target = true;
-		namestrcpy(&projection.target_schema, get_namespace_name(RelationGetNamespace(rel)));
-		namestrcpy(&projection.target_table, RelationGetRelationName(rel));
+		set_target_name(&projection, rel);
 	}
-
-	nest_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", projection.search_path, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	if (has_query)
-		define_by_query(&projection, text_to_cstring(PG_GETARG_TEXT_PP(3)), PG_GETARG_JSONB_P(4), rel, value_type);
-	else
-		define_by_statement(&projection, text_to_cstring(PG_GETARG_TEXT_PP(5)), value_type);
-	stream_check_over_batch(projection.apply_sql, value_type);
-	AtEOXact_GUC(false, nest_level);
-	if (rel != NULL)
-		table_close(rel, NoLock);
+	define(&projection, has_query ? text_to_cstring(PG_GETARG_TEXT_PP(3)) : NULL, has_query ? PG_GETARG_JSONB_P(4) : NULL,
+		   has_query ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(5)), rel, value_type);
 
 	stream_insert_projection(&projection);
+	if (rel != NULL)
+	{
+		stream_set_projection_target(projection.projection_id, RelationGetRelid(rel));
+		table_close(rel, NoLock);
+	}
 	stream_start_offsets(table, projection.projection_id, &target);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
@@ -258,6 +281,19 @@ open_projection(FunctionCallInfo fcinfo, const char *command, Oid *table)
 	return stream_projection(name, false);
 }
 
+/*
+ * wait_for_batches waits for batches being applied, and keeps further ones from
+ * beginning to the end of the transaction.
+ */
+static void
+wait_for_batches(const StreamProjection *projection, Oid table)
+{
+	int32		partitions = stream_info(table)->partitions;
+
+	for (int32 partition = 0; partition < partitions; partition++)
+		stream_lock_offset(projection->projection_id, partition);
+}
+
 /* change_owner gives a projection to a role that may do what it does. */
 static void
 change_owner(const StreamProjection *projection, Oid table, const char *name)
@@ -282,8 +318,45 @@ change_owner(const StreamProjection *projection, Oid table, const char *name)
 }
 
 /*
+ * change_target has a projection go on in a table of the caller's, and the future
+ * owner's, as that table is.  The owner's SQL is analysed for its columns, and so
+ * as the owner.
+ */
+static void
+change_target(StreamProjection *projection, Oid table, Oid relid, Oid owner)
+{
+	StreamValueType value_type = stream_info(table)->value_type;
+	Relation	rel = stream_open_target(relid);
+	Jsonb	   *merges = NULL;
+	Oid			save_user;
+	int			save_context;
+
+	if (!OidIsValid(owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("owner \"%s\" of projection \"%s\" does not exist",
+						NameStr(projection->owner), NameStr(projection->name)),
+				 errhint("Give it another owner in the same call.")));
+	if (!stream_relation_ownercheck(relid, owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
+	/* none is half in the one, half in the other */
+	wait_for_batches(projection, table);
+
+	if (projection->merge != NULL)
+		merges = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(projection->merge)));
+	set_target_name(projection, rel);
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(owner, save_context | SECURITY_RESTRICTED_OPERATION);
+	define(projection, projection->query, merges, projection->statement, rel, value_type);
+	SetUserIdAndSecContext(save_user, save_context);
+	table_close(rel, NoLock);
+	stream_set_projection_table(projection);
+	stream_set_projection_target(projection->projection_id, relid);
+}
+
+/*
  * stream_alter_projection: alter_projection(projection, on_error, workers,
- * batch_records, owner); null keeps a value.
+ * batch_records, owner, target); null keeps a value.
  */
 Datum
 stream_alter_projection(PG_FUNCTION_ARGS)
@@ -291,6 +364,7 @@ stream_alter_projection(PG_FUNCTION_ARGS)
 	Oid			table;
 	StreamProjection *projection = open_projection(fcinfo, "alter_projection()", &table);
 	int32		projection_id = projection->projection_id;
+	char	   *owner = PG_ARGISNULL(4) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(4));
 
 	if (!PG_ARGISNULL(1))
 		stream_set_projection_on_error(projection_id, stream_parse_on_error(text_to_cstring(PG_GETARG_TEXT_PP(1))));
@@ -298,23 +372,15 @@ stream_alter_projection(PG_FUNCTION_ARGS)
 		stream_set_projection_workers(projection_id, check_workers(PG_GETARG_INT32(2)));
 	if (!PG_ARGISNULL(3))
 		stream_set_projection_batch_records(projection_id, check_batch_records(PG_GETARG_INT32(3)));
-	if (!PG_ARGISNULL(4))
-		change_owner(projection, table, text_to_cstring(PG_GETARG_TEXT_PP(4)));
+	if (!PG_ARGISNULL(5))
+		change_target(projection, table, PG_GETARG_OID(5),
+					  owner != NULL ? get_role_oid(owner, false) : stream_projection_role(projection));
+	if (owner != NULL)
+		change_owner(projection, table, owner);
+	/* what has failed is tried at once, at worst once more as it was */
+	stream_tasks_reset(projection_id, -1);
 	stream_invalidate(table);
 	PG_RETURN_VOID();
-}
-
-/*
- * wait_for_batches waits for batches being applied, and keeps further ones from
- * beginning to the end of the transaction.
- */
-static void
-wait_for_batches(const StreamProjection *projection, Oid table)
-{
-	int32		partitions = stream_info(table)->partitions;
-
-	for (int32 partition = 0; partition < partitions; partition++)
-		stream_lock_offset(projection->projection_id, partition);
 }
 
 /* stream_drop_projection: drop_projection(projection).  The target stays. */

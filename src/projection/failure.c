@@ -100,6 +100,7 @@ stream_report_failure(const StreamApply *apply, const ErrorData *error, bool sto
 	row.sqlstate = pstrdup(row.sqlstate);
 	row.message = error->message ? error->message : "";
 	row.detail = error->detail;
+	row.hint = error->hint;
 	row.failing_since = before ? before->failing_since : now;
 	row.failed_at = now;
 	row.next_retry_at = state->retry_at;
@@ -117,5 +118,6 @@ stream_report_failure(const StreamApply *apply, const ErrorData *error, bool sto
 				 errdetail_internal("%s%s%s", error->detail ? error->detail : "",
 									error->detail && error->context ? "\n" : "",
 									error->context ? error->context : "") : 0,
-				 errhint("It is tried again with growing delays, and not logged again until the reason changes: see stream.projection_status.")));
+				 errhint("%s%sIt is tried again with growing delays, and not logged again until the reason changes: see stream.projection_status.",
+						 error->hint ? error->hint : "", error->hint ? "\n" : "")));
 }

@@ -27,6 +27,7 @@
 #include "miscadmin.h"
 #include "projection/failure.h"
 #include "projection/statement.h"
+#include "projection/target.h"
 #include "storage/lmgr.h"
 #include "task.h"
 #include "utils/acl.h"
@@ -157,6 +158,7 @@ stream_retry_dead_letters(PG_FUNCTION_ARGS)
 		}
 	}
 	projection = stream_projection_by_id(projection->projection_id, false);
+	stream_check_target(projection, stream_projection_owner(projection));
 	foreach(cell, stream_dead_letters(projection->projection_id, value_type))
 	{
 		StreamDeadLetter *letter = lfirst(cell);

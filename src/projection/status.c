@@ -13,7 +13,6 @@
 #include "access/xlog.h"
 #include "args.h"
 #include "catalog/dead_letters.h"
-#include "catalog/namespace.h"
 #include "catalog/projection_errors.h"
 #include "catalog/projections.h"
 #include "consumer/lag.h"
@@ -23,6 +22,7 @@
 #include "guc.h"
 #include "meter.h"
 #include "miscadmin.h"
+#include "projection/target.h"
 #include "storage/lmgr.h"
 #include "task.h"
 #include "utils/builtins.h"
@@ -34,8 +34,8 @@ PG_FUNCTION_INFO_V1(stream_projection_status);
 PG_FUNCTION_INFO_V1(stream_projection_partition_status);
 PG_FUNCTION_INFO_V1(stream_stale_after);
 
-#define Natts_projection_status			31
-#define Natts_projection_partition_status	23
+#define Natts_projection_status			32
+#define Natts_projection_partition_status	24
 
 /* One row of a result, filled from the left. */
 typedef struct Row
@@ -96,13 +96,13 @@ put_age(Row *row, TimestampTz time)
 							(double) Max(GetCurrentTimestamp() - time, 0) / USECS_PER_SEC));
 }
 
-/* put_error puts the eight columns of an error, or null, with its partition if wanted. */
+/* put_error puts the nine columns of an error, or null, with its partition if wanted. */
 static void
 put_error(Row *row, const StreamProjectionError *error, bool with_partition)
 {
 	if (error == NULL)
 	{
-		for (int i = 0; i < (with_partition ? 9 : 8); i++)
+		for (int i = 0; i < (with_partition ? 10 : 9); i++)
 			put_null(row);
 		return;
 	}
@@ -111,6 +111,7 @@ put_error(Row *row, const StreamProjectionError *error, bool with_partition)
 	put(row, Int64GetDatum(error->record_offset));
 	put_text(row, error->message);
 	put_text(row, error->detail);
+	put_text(row, error->hint);
 	put_text(row, error->sqlstate);
 	put_time(row, error->failing_since);
 	put_time(row, error->failed_at);
@@ -140,16 +141,20 @@ has_applier(void)
  * gravest one of the projection's, or null.
  */
 static const char *
-state_of(const StreamProjection *projection, const StreamProjectionError *error)
+state_of(const StreamProjection *projection, StreamTargetState target, const StreamProjectionError *error)
 {
 	if (projection->paused)
 		return "paused";
-	if (projection->has_target)
+	switch (target)
 	{
-		Oid			schema = get_namespace_oid(NameStr(projection->target_schema), true);
-
-		if (!OidIsValid(schema) || !OidIsValid(get_relname_relid(NameStr(projection->target_table), schema)))
+		case STREAM_TARGET_READY:
+			break;
+		case STREAM_TARGET_MISSING:
 			return "target missing";
+		case STREAM_TARGET_REPLACED:
+			return "target replaced";
+		case STREAM_TARGET_UNLOGGED:
+			return "target unlogged";
 	}
 	if (!has_applier())
 		return "no applier";
@@ -172,7 +177,8 @@ projections_of(List *all, int32 stream_id)
 }
 
 static void
-partition_row(FunctionCallInfo fcinfo, Oid table, const StreamProjection *projection, int32 partition)
+partition_row(FunctionCallInfo fcinfo, Oid table, const StreamProjection *projection, StreamTargetState target,
+			  int32 partition)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	StreamPartitionEnd end = stream_partition_end(table, partition);
@@ -195,7 +201,7 @@ partition_row(FunctionCallInfo fcinfo, Oid table, const StreamProjection *projec
 	put(&row, NameGetDatum(&projection->name));
 	put(&row, NameGetDatum(&stream_info(table)->name));
 	put(&row, Int32GetDatum(partition));
-	put_text(&row, state_of(projection, error));
+	put_text(&row, state_of(projection, target, error));
 	put(&row, Int64GetDatum(offset.committed_offset));
 	put(&row, Int64GetDatum(end.watermark));
 	put(&row, Int64GetDatum(stream_records_behind(table, partition, offset.committed_offset, end.watermark)));
@@ -268,7 +274,7 @@ status_row(FunctionCallInfo fcinfo, Oid table, const StreamProjection *projectio
 
 	put(&row, NameGetDatum(&projection->name));
 	put(&row, NameGetDatum(&stream_info(table)->name));
-	put_text(&row, state_of(projection, gravest));
+	put_text(&row, state_of(projection, stream_target_state(projection), gravest));
 	put(&row, BoolGetDatum(projection->replay_safe));
 	put(&row, Int32GetDatum(partitions));
 	put(&row, Int32GetDatum(u.workers));
@@ -335,11 +341,15 @@ stream_projection_partition_status(PG_FUNCTION_ARGS)
 		ListCell   *lc;
 
 		foreach(lc, projections_of(all, stream_info(table)->stream_id))
+		{
+			StreamTargetState target = stream_target_state(lfirst(lc));
+
 			for (int32 partition = 0; partition < partitions; partition++)
 			{
 				CHECK_FOR_INTERRUPTS();
-				partition_row(fcinfo, table, lfirst(lc), partition);
+				partition_row(fcinfo, table, lfirst(lc), target, partition);
 			}
+		}
 		UnlockRelationOid(table, AccessShareLock);
 	}
 	return (Datum) 0;

@@ -14,9 +14,12 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/projection_targets.h"
 #include "catalog/tables.h"
 #include "compat.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "projection/target.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -45,11 +48,34 @@ check_relation(Oid relid)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
+/* is_permanent says whether a table outlives a crash; so does one that has just been dropped. */
+static bool
+is_permanent(Oid relid)
+{
+	return get_rel_relkind(relid) == '\0' || get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT;
+}
+
+/* unlogged_part returns the table, or the first partition of it, that a crash would empty; invalid: there is none. */
+static Oid
+unlogged_part(Oid relid)
+{
+	ListCell   *cell;
+
+	if (!is_permanent(relid))
+		return relid;
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+		foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+			if (!is_permanent(lfirst_oid(cell)))
+				return lfirst_oid(cell);
+	return InvalidOid;
+}
+
 /* stream_open_target opens and locks a table of the caller's that a worker may write to. */
 Relation
 stream_open_target(Oid relid)
 {
 	Relation	rel;
+	Oid			unlogged;
 
 	/* nobody waits for a lock on what is not theirs; what was waited for may have changed */
 	check_relation(relid);
@@ -65,13 +91,94 @@ stream_open_target(Oid relid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" is a temporary table", RelationGetRelationName(rel)),
 				 errdetail("Background workers do not see it.")));
-	if (!RelationIsPermanent(rel))
+	unlogged = unlogged_part(relid);
+	if (OidIsValid(unlogged))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("target \"%s\" is an unlogged table", RelationGetRelationName(rel)),
+				 unlogged == relid ?
+				 errmsg("target \"%s\" is an unlogged table", RelationGetRelationName(rel)) :
+				 errmsg("partition \"%s\" of target \"%s\" is an unlogged table", get_rel_name(unlogged), RelationGetRelationName(rel)),
 				 errdetail("A crash would empty it, and the projection would go on from where it was."),
 				 errhint("Use ALTER TABLE … SET LOGGED.")));
 	return rel;
+}
+
+/* state_of says what a table is to a projection. */
+static StreamTargetState
+state_of(const StreamProjection *projection, Oid relid)
+{
+	Oid			known;
+
+	if (!OidIsValid(relid))
+		return STREAM_TARGET_MISSING;
+	known = stream_projection_target(projection->projection_id);
+	if (OidIsValid(known) && known != relid)
+		return STREAM_TARGET_REPLACED;
+	return OidIsValid(unlogged_part(relid)) ? STREAM_TARGET_UNLOGGED : STREAM_TARGET_READY;
+}
+
+/* stream_target_state says what has become of a projection's target, as it is just now. */
+StreamTargetState
+stream_target_state(const StreamProjection *projection)
+{
+	Oid			schema;
+
+	if (!projection->has_target)
+		return STREAM_TARGET_READY;
+	schema = get_namespace_oid(NameStr(projection->target_schema), true);
+	return state_of(projection, OidIsValid(schema) ? get_relname_relid(NameStr(projection->target_table), schema) : InvalidOid);
+}
+
+/*
+ * stream_check_target locks a projection's target, as one who writes to it, to the
+ * transaction's end, and refuses to apply anything to what it is not: the name of
+ * the owner, that of the table, and the table itself may have changed hands.
+ */
+void
+stream_check_target(const StreamProjection *projection, Oid owner)
+{
+	char	   *name;
+	Oid			relid;
+
+	if (!projection->has_target)
+		return;
+	relid = RangeVarGetRelid(makeRangeVar(pstrdup(NameStr(projection->target_schema)),
+										  pstrdup(NameStr(projection->target_table)), -1),
+							 RowExclusiveLock, true);
+	name = quote_qualified_identifier(NameStr(projection->target_schema), NameStr(projection->target_table));
+	switch (state_of(projection, relid))
+	{
+		case STREAM_TARGET_READY:
+			break;
+		case STREAM_TARGET_MISSING:
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("target %s of projection \"%s\" does not exist", name, NameStr(projection->name)),
+					 errhint("If it was renamed, name it with stream.alter_projection; else drop the projection, and create both anew.")));
+			break;
+		case STREAM_TARGET_REPLACED:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("target %s of projection \"%s\" is another table than before", name, NameStr(projection->name)),
+					 errdetail("It was created anew under that name, without what has been applied."),
+					 errhint("To fill it from the log, drop the projection and create it anew; to go on with it as it is, name it with stream.alter_projection.")));
+			break;
+		case STREAM_TARGET_UNLOGGED:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("target %s of projection \"%s\" is unlogged, or a partition of it is", name, NameStr(projection->name)),
+					 errdetail("A crash would empty it, and the projection would go on from where it was."),
+					 errhint("Use ALTER TABLE … SET LOGGED. If there has been a crash, drop the projection and create it anew.")));
+			break;
+	}
+	if (!stream_relation_ownercheck(relid, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("owner \"%s\" of projection \"%s\" does not own its target \"%s\"",
+						NameStr(projection->owner), NameStr(projection->name), NameStr(projection->target_table)),
+				 errhint("Give it another owner with stream.alter_projection.")));
+	if (!OidIsValid(stream_projection_target(projection->projection_id)))
+		stream_adopt_projection_target(projection->projection_id, relid);
 }
 
 /* usual_equality says whether an index column compares as GROUP BY does. */

@@ -125,7 +125,7 @@ stops(
 stops(
 	'ALTER TABLE totals RENAME TO sums',
 	'ALTER TABLE sums RENAME TO totals',
-	'relation "public.totals" does not exist',
+	'target public.totals of projection "totals" does not exist',
 	'target renamed');
 stops(
 	'ALTER TABLE totals RENAME last TO latest',
@@ -147,6 +147,32 @@ stops(
 	'ALTER TABLE totals ALTER needed SET DEFAULT 0',
 	'null value in column "needed"',
 	'column added');
+
+# So does another table of the target's name, also where all tables were restored under
+# other numbers; a dump restored over what is there brings other tables as well.
+foreach my $db ('applying', 'postgres')
+{
+	$node->safe_psql($db, q{SELECT stream.alter_projection(projection, owner => 'warden') FROM stream.projection_definition});
+	$node->safe_psql($db, q{ALTER TABLE seen RENAME TO old; CREATE TABLE seen (LIKE old); ALTER TABLE seen OWNER TO warden});
+	$node->safe_psql($db, $publish);
+	$node->safe_psql($db, q{SELECT stream.wait_for('totals', timeout => '60 s')});
+	ok( $node->poll_query_until(
+			$db, q{SELECT state = 'target replaced' AND sqlstate = '55000' FROM stream.projection_status WHERE projection = 'seen'}),
+		"$db: another target is noticed");
+	is($node->safe_psql($db, 'SELECT count(*) FROM seen'), '0', "$db: nothing is applied to it");
+	$node->safe_psql($db, 'DROP TABLE seen; ALTER TABLE old RENAME TO seen');
+	is($node->safe_psql($db, $applied), 't', "$db: applied to the one before");
+	is($node->safe_psql($db, $difference), '0', "$db: each record once");
+}
+{
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	$node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/again", 'postgres' ], 'dumped once more');
+	$node->command_ok([ 'pg_restore', '--clean', '--if-exists', '-d', 'postgres', "$dir/again" ], 'restored over what is there');
+}
+$node->safe_psql('postgres', $publish);
+is($node->safe_psql('postgres', $applied), 't', 'restored over it: applied');
+is($node->safe_psql('postgres', $difference), '0', 'restored over it: each record once');
 
 $node->stop;
 done_testing();

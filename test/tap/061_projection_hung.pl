@@ -185,13 +185,13 @@ sql('ALTER TABLE target RENAME TO kept');
 sql(q{SELECT stream.publish('log', 'k', '[1]')});
 state_is('target missing', '42P01', 'the target is missing');
 wait_until('it is retried', sub { return sql('SELECT retries > 5 FROM stream.projection_status') eq 't' });
-is(logged('relation'), 1, 'the log has one entry more');
+is(logged('target'), 1, 'the log has one entry more');
 $node->restart;
 state_is('target missing', '42P01', 'also after a restart');
 sql('ALTER TABLE kept RENAME TO target');
 applied(3, 'the target is back');
 is(sql(q{SELECT state, sqlstate, failing_partitions FROM stream.projection_status}), 'running||0', 'all is well again');
-is(logged('relation'), 1, 'no retry was logged');
+is(logged('target'), 1, 'no retry was logged');
 
 # Sizes of batches under a backlog: the setting's, unless the projection has its own.
 sql(q{ALTER SYSTEM SET stream.batch_records = 10});
