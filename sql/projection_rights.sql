@@ -90,6 +90,14 @@ COMMIT;
 SELECT stream.wait_for('strict', timeout => '30 s');
 SELECT count(*), sum(u) FROM target;
 SELECT key, sqlstate FROM letters ORDER BY record_offset;
+-- also when one is tried again, and then to the end of the transaction
+BEGIN;
+INSERT INTO parent VALUES (10);
+UPDATE target SET f = 11 WHERE k = 'k1';
+UPDATE target SET f = 1 WHERE k = 'k1';
+SELECT applied, sqlstate FROM stream.retry_dead_letters('strict');
+UPDATE target SET f = 11 WHERE k = 'k1'; \echo :SQLSTATE
+ROLLBACK;
 SELECT stream.drop_projection('strict');
 
 -- A role that is created after the owner has gone is another one, whatever its name: it does not run what that one wrote.
