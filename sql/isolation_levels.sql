@@ -46,6 +46,25 @@ SELECT count(*) FROM streams.s;
 SELECT count(*) FROM records('s');
 SELECT stream.publish('s', 'k', '1'); \echo :SQLSTATE
 ROLLBACK;
+-- what is waited for, the rest of such a transaction would not see; a statement of its own has nothing to see
+SELECT stream.create_consumer_group('s', 'g');
+CREATE TABLE copies (k text PRIMARY KEY, n int);
+SELECT stream.create_projection('copies', 's', 'copies', 'SELECT key AS k, value::int AS n FROM batch', '{"n": "max"}');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT stream.wait_for('copies');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT stream.wait_for_offset('s', '0:0'); \echo :SQLSTATE
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT stream.wait_for_records('s', 'g'); \echo :SQLSTATE
+ROLLBACK;
+SET default_transaction_isolation = 'repeatable read';
+SELECT stream.wait_for('copies', timeout => '30 s'), stream.wait_for_offset('s', '0:0'), stream.wait_for_records('s', 'g');
+SELECT count(*) FROM copies;
+RESET default_transaction_isolation;
+SELECT stream.drop_projection('copies');
+DROP TABLE copies;
 -- many transactions of a procedure
 SET default_transaction_isolation = 'repeatable read';
 DO $$

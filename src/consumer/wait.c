@@ -184,6 +184,7 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	stream_need_argument(fcinfo, 1, "consumer_group");
 	stream_need_argument(fcinfo, 2, "timeout");
 	PreventCommandDuringRecovery("wait_for_records()");
+	stream_prevent_wait_under_snapshot("wait_for_records()");
 	wait.table = stream_table(text_to_cstring(PG_GETARG_TEXT_PP(0)), AccessShareLock, ACL_SELECT, false);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	info = stream_info(wait.table);

@@ -123,6 +123,7 @@ stream_wait_for_offset(PG_FUNCTION_ARGS)
 
 	stream_need_argument(fcinfo, 1, "position");
 	stream_need_argument(fcinfo, 2, "timeout");
+	stream_prevent_wait_under_snapshot("wait_for_offset()");
 	position = *PG_GETARG_STREAM_POSITION(1);
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	stream_check_partition(info, position.partition);

@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "compat.h"
 #include "guc.h"
@@ -214,6 +215,21 @@ void
 stream_wake_projection_waiters(int32 projection_id, int32 partition)
 {
 	wake(InvalidOid, projection_id, partition);
+}
+
+/*
+ * stream_prevent_wait_under_snapshot refuses to wait for what the rest of the
+ * transaction could not see: its snapshot is older.
+ */
+void
+stream_prevent_wait_under_snapshot(const char *command)
+{
+	if (IsTransactionBlock() && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a REPEATABLE READ or SERIALIZABLE transaction block", command),
+				 errdetail("Its snapshot does not show what is waited for."),
+				 errhint("Wait before the block begins, or make it READ COMMITTED.")));
 }
 
 /* stream_wait_until turns an interval into a moment, not later than stream.max_wait. */

@@ -10,6 +10,7 @@
 
 #include "utils/timestamp.h"
 
+extern void stream_prevent_wait_under_snapshot(const char *command);
 extern TimestampTz stream_wait_until(const Interval *timeout);
 extern void stream_waiter_register(Oid table);
 extern void stream_waiter_register_many(void);

@@ -128,6 +128,7 @@ stream_wait_for(PG_FUNCTION_ARGS)
 	int32		next = 0;
 
 	stream_need_argument(fcinfo, 2, "timeout");
+	stream_prevent_wait_under_snapshot("wait_for()");
 	until = stream_wait_until(PG_GETARG_INTERVAL_P(2));
 	wanted = wanted_offsets(fcinfo, table);
 	for (int32 partition = 0; partition < partitions; partition++)
