@@ -555,7 +555,7 @@ CREATE FUNCTION stream.wait_for_records(stream text, consumer_group text, timeou
 	member_id text = NULL, after stream.record_position[] = NULL) RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_wait_for_records';
 COMMENT ON FUNCTION stream.wait_for_records(text, text, interval, text, stream.record_position[]) IS
-	'waits until the group has records in a partition that nobody is processing, or a member something to poll or a change to hear of; false when the timeout came first; needs SELECT';
+	'waits until the group has records in a partition that nobody is processing, or a member, which is alive meanwhile, something to poll or a change to hear of; false when the timeout came first; needs SELECT';
 
 CREATE FUNCTION stream.reset_offsets(stream text, consumer_group text, target text, partitions int[] = NULL,
 	execute boolean = false, force boolean = false,

@@ -172,6 +172,16 @@ SELECT stream.leave_group('s', 'g', 'e', (SELECT epoch FROM members)), (SELECT c
 ROLLBACK;
 SELECT member_id, epoch = :epoch AS epoch FROM members;
 
+-- An epoch that was rolled back is given again, also when it had timed out.
+BEGIN;
+SELECT assigned FROM stream.join_group('s', 'g', 'f', session_timeout => '1 ms');
+SELECT pg_sleep(0.01);
+SELECT assigned FROM stream.join_group('s', 'g', 'h');
+ROLLBACK;
+SELECT member_epoch AS f_epoch, assigned FROM stream.join_group('s', 'g', 'f') \gset f_
+SELECT assigned FROM stream.heartbeat('s', 'g', 'f', :f_f_epoch, :'f_assigned');
+SELECT stream.leave_group('s', 'g', 'f', :f_f_epoch);
+
 -- Privileges, and a transaction that may not write.
 BEGIN READ ONLY;
 SELECT failure($$SELECT stream.join_group('s', 'g', 'x')$$);

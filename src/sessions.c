@@ -6,8 +6,9 @@
  * Heartbeats are kept in shared memory, so that they write nothing.  They are
  * lost with the server: after a restart each member has a whole session
  * timeout to be heard of again.  An entry is made when somebody asks for it,
- * and that counts as a heartbeat.  So an entry may be dropped at any time: the
- * worst is that a dead member is noticed one session timeout later.
+ * and that counts as a heartbeat.  So an entry may be dropped at any time, unless
+ * it says that a member is closed: the worst is that a dead member is noticed one
+ * session timeout later.
  *
  * Whether a member is late and that it is closed are one step here, so a sign of
  * life either comes before, and the member is not late, or learns that it is too
@@ -127,7 +128,8 @@ drop_unused(TimestampTz now)
 
 	hash_seq_init(&status, session_hash);
 	while ((session = hash_seq_search(&status)) != NULL)
-		if ((TimestampTz) pg_atomic_read_u64(&session->heartbeat) < now - STREAM_SESSION_UNUSED)
+		if (session->closed_epoch == 0 &&
+			(TimestampTz) pg_atomic_read_u64(&session->heartbeat) < now - STREAM_SESSION_UNUSED)
 			hash_search(session_hash, &session->key, HASH_REMOVE, NULL);
 }
 
@@ -204,8 +206,8 @@ raise_time(pg_atomic_uint64 *time, TimestampTz now)
 bool
 stream_session_touch(Oid table, int32 group_id, const char *member_id, int32 epoch, bool polls)
 {
-	TimestampTz now = GetCurrentTimestamp();
 	Session    *session = lock_session(table, group_id, member_id);
+	TimestampTz now = GetCurrentTimestamp();
 	bool		in_time = session->closed_epoch < epoch;
 
 	if (in_time)
@@ -214,6 +216,32 @@ stream_session_touch(Oid table, int32 group_id, const char *member_id, int32 epo
 		raise_time(&session->poll, now);
 	LWLockRelease(&sessions->lock);
 	return in_time;
+}
+
+/*
+ * stream_session_begin notes that a client has joined as a member, at an epoch
+ * above all that were ever committed.  A change that was rolled back may have
+ * closed the member up to an epoch that is given out again now.
+ */
+void
+stream_session_begin(Oid table, int32 group_id, const char *member_id, int32 epoch)
+{
+	Session    *session = lock_session(table, group_id, member_id);
+	bool		was_closed = session->closed_epoch >= epoch;
+
+	LWLockRelease(&sessions->lock);
+	if (was_closed)
+	{
+		SessionKey	key;
+
+		set_key(&key, table, group_id, member_id);
+		LWLockAcquire(&sessions->lock, LW_EXCLUSIVE);
+		session = hash_search(session_hash, &key, HASH_FIND, NULL);
+		if (session != NULL)
+			session->closed_epoch = Min(session->closed_epoch, epoch - 1);
+		LWLockRelease(&sessions->lock);
+	}
+	(void) stream_session_touch(table, group_id, member_id, epoch, true);
 }
 
 void
@@ -229,10 +257,13 @@ stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSessi
 
 /*
  * stream_session_close ends what a member has up to an epoch, unless it has been
- * heard of since it was seen, or its entry was dropped to make room.
+ * heard of since it was seen, or its entry was dropped to make room.  The clock
+ * must be past its deadline still: after it was set back, a sign of life does not
+ * show in what was noted.
  */
 bool
-stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epoch, const StreamSession *seen)
+stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epoch,
+					 const StreamSession *seen, TimestampTz deadline)
 {
 	SessionKey	key;
 	Session    *session;
@@ -241,7 +272,7 @@ stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epo
 	set_key(&key, table, group_id, member_id);
 	LWLockAcquire(&sessions->lock, LW_EXCLUSIVE);
 	session = hash_search(session_hash, &key, HASH_FIND, NULL);
-	closes = session != NULL &&
+	closes = session != NULL && deadline <= GetCurrentTimestamp() &&
 		(TimestampTz) pg_atomic_read_u64(&session->heartbeat) == seen->heartbeat &&
 		(TimestampTz) pg_atomic_read_u64(&session->poll) == seen->poll;
 	if (closes)

@@ -73,6 +73,8 @@ typedef struct StreamPartition
 	bool		recording_gap;	/* an open publisher has inserted the row */
 	int64		gap_base;		/* gap_base <= offset < gap_end were skipped when */
 	int64		gap_end;		/* the state was made; equal: none, or recorded */
+	int64		lost_base;		/* gap_base before it was recorded: there is no record
+								 * at lost_base <= offset < gap_end, ever; constant */
 	dlist_head	publishers;		/* of StreamPublisher, by first_offset */
 	ConditionVariable ceiling_cv;	/* signalled when extending ends */
 } StreamPartition;

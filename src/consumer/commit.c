@@ -5,9 +5,10 @@
  *
  * A commit takes the partition's lock, as transactional consume does, to the
  * end of its transaction, and looks only then whether the member has the
- * partition.  If the member loses it before, the commit is refused.  If it
- * loses it after, the new owner, which starts from the committed offset, has to
- * wait for the lock; so the commit counts as one made before the loss.
+ * partition.  If the member loses it before, or has been found late while it
+ * waited, the commit is refused.  If it loses it after, the new owner, which
+ * starts from the committed offset, has to wait for the lock; so the commit counts
+ * as one made before the loss.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +24,7 @@
 #include "consumer/offsets.h"
 #include "log/position.h"
 #include "log/read.h"
+#include "log/reserve.h"
 #include "miscadmin.h"
 #include "sessions.h"
 #include "utils/array.h"
@@ -97,6 +99,39 @@ check_owner(const StreamGroup *group, const StreamMemberRow *row, int32 partitio
 }
 
 /*
+ * stream_check_position refuses to commit an offset, or to poll from it, that is
+ * beyond the high watermark.  If the record before it was lost in a crash, the
+ * client has to give up what it knows, as one that is fenced.
+ */
+void
+stream_check_position(StreamInfo *info, const StreamGroup *group, const char *member_id, int32 partition,
+					  int64 offset, bool polls)
+{
+	int64		watermark = stream_current_watermark(info, partition);
+	StreamWatermark state;
+	bool		is_lost;
+
+	if (stream_get_watermark(info->table, partition, &state))
+	{
+		watermark = state.watermark;
+		is_lost = offset > state.lost_base && offset <= state.gap_end;
+	}
+	else
+		/* nothing was published since the server started */
+		is_lost = offset > watermark && offset <= stream_sequence_ceiling(info->stream_id, partition);
+	if (is_lost)
+		stream_report_fenced(NameStr(group->name), member_id, STREAM_LOST_RECORDS);
+	if (offset <= watermark)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 polls ? errmsg("cannot poll after offset %lld of partition %d: it is beyond the high watermark, %lld",
+							(long long) offset - 1, partition, (long long) watermark) :
+			 errmsg("cannot commit offset %lld of partition %d: it is beyond the high watermark, %lld",
+					(long long) offset, partition, (long long) watermark)));
+}
+
+/*
  * has_records says whether a record lies at from <= offset < to.  When none
  * does, poll may have passed over the holes since from was committed.
  */
@@ -124,14 +159,10 @@ commit_partition(Oid table, const StreamGroup *group, const char *member_id, int
 	StreamInfo *info;
 	StreamMemberRow *row;
 	StreamOffset newest;
-	int64		watermark;
 
 	stream_lock_offset(group->group_id, partition);
+	row = stream_member_calls(table, group, member_id, client_epoch, false);
 	info = stream_info(table);
-	row = stream_load_member(group->group_id, info->partitions, member_id);
-	if (!stream_member_is_current(row, client_epoch))
-		stream_report_fenced(NameStr(group->name), member_id,
-							 row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
 	check_owner(group, row, partition, client_epoch);
 	if (stream_newest_offset(group->group_id, partition, NULL, &newest) != STREAM_OFFSET_FOUND)
 		stream_report_missing_offset(table, NameStr(group->name), group->group_id, partition);
@@ -148,32 +179,32 @@ commit_partition(Oid table, const StreamGroup *group, const char *member_id, int
 				 errmsg("cannot commit offset %lld of partition %d: offset %lld is committed already",
 						(long long) offset, partition, (long long) newest.committed_offset),
 				 errhint("To go back, let all members leave and call stream.reset_offsets.")));
-	watermark = stream_current_watermark(info, partition);
-	if (offset > watermark)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("cannot commit offset %lld of partition %d: it is beyond the high watermark, %lld",
-						(long long) offset, partition, (long long) watermark)));
+	stream_check_position(info, group, member_id, partition, offset, false);
 	stream_hold_partition(table, group->group_id, partition, row->max_poll_interval, 0);
 	stream_append_offset(group->group_id, partition, &newest, offset, 0);
 }
 
 /*
  * stream_commit_processed commits what a member has processed: an offset for
- * each partition, or -1.  All do it by partition, so two cannot deadlock.
+ * each partition, or -1.  All do it by partition, so two cannot deadlock.  It
+ * returns whether there was something, and it may have waited.
  */
-void
+bool
 stream_commit_processed(Oid table, const StreamGroup *group, const char *member_id,
 						int32 client_epoch, const int64 *processed)
 {
 	int32		partitions = stream_info(table)->partitions;
+	bool		commits = false;
 
 	for (int32 partition = 0; partition < partitions; partition++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (processed[partition] >= 0)
-			commit_partition(table, group, member_id, partition, client_epoch, processed[partition]);
+		if (processed[partition] < 0)
+			continue;
+		commit_partition(table, group, member_id, partition, client_epoch, processed[partition]);
+		commits = true;
 	}
+	return commits;
 }
 
 /*
@@ -201,6 +232,6 @@ stream_commit_offsets(PG_FUNCTION_ARGS)
 	group = *stream_group(info, group_name, false);
 	processed = stream_positions_argument(fcinfo, 4, "processed", info);
 	(void) stream_member_calls(table, &group, member_id, PG_GETARG_INT32(3), false);
-	stream_commit_processed(table, &group, member_id, PG_GETARG_INT32(3), processed);
+	(void) stream_commit_processed(table, &group, member_id, PG_GETARG_INT32(3), processed);
 	PG_RETURN_VOID();
 }

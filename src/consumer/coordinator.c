@@ -78,15 +78,17 @@ static bool
 close_late(const StreamMembers *members, const StreamMemberRow *row, TimestampTz now)
 {
 	StreamSession session;
+	TimestampTz deadline;
 
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session);
-		if (deadline_of(row, &session) > now)
+		deadline = deadline_of(row, &session);
+		if (deadline > Min(now, GetCurrentTimestamp()))
 			return false;
 	} while (!stream_session_close(members->table, members->group_id, NameStr(row->member_id),
-								   row->member.member_epoch, &session));
+								   row->member.member_epoch, &session, deadline));
 	return true;
 }
 
@@ -133,17 +135,18 @@ unlist(StreamMembers *members, StreamMemberRow *row)
 
 /*
  * stream_coordinator_begin locks and loads a group's members, without those
- * that have timed out.
+ * that had timed out when it was called: the time that it waits for the lock
+ * counts for nobody.  Other members wait for it as well, each since it was last
+ * heard of, and get it in turn.
  */
 StreamMembers *
 stream_coordinator_begin(Oid table, const StreamGroup *group)
 {
 	StreamMembers *members;
-	TimestampTz now;
+	TimestampTz now = GetCurrentTimestamp();
 
 	stream_lock_members(group->group_id);
 	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
-	now = GetCurrentTimestamp();
 	for (int i = members->n - 1; i >= 0; i--)
 		if (close_late(members, members->rows[i], now))
 		{
@@ -234,6 +237,25 @@ held_by_others(const StreamMembers *members, const StreamMemberRow *row, StreamP
 }
 
 /*
+ * stream_has_late_members says whether a heartbeat of anybody would find a member
+ * that has timed out.
+ */
+bool
+stream_has_late_members(Oid table, const StreamGroup *group)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	StreamMembers *members;
+
+	if (!stream_session_check_is_due(table, group->group_id, now))
+		return false;
+	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
+	for (int i = 0; i < members->n; i++)
+		if (stream_member_deadline(members, members->rows[i]) <= now)
+			return true;
+	return false;
+}
+
+/*
  * stream_can_take_more says whether a member that waits for partitions would get
  * some by a heartbeat: they have been released.
  */
@@ -294,6 +316,8 @@ stream_coordinator_end(StreamMembers *members)
 
 	stream_store_members(members);
 	CommandCounterIncrement();
+	/* clients act on what they are told, so it must not be lost in a crash */
+	ForceSyncCommit();
 	stream_wake_members_at_end(members->table);
 	if (members->was_empty != (members->n == 0))
 		stream_invalidate(members->table);
@@ -354,26 +378,39 @@ stream_member_is_current(const StreamMemberRow *row, int32 client_epoch)
 }
 
 /*
- * stream_member_calls notes a sign of life of a member, which polls or not, and
- * returns its row; a client that is no member is fenced.  The row is read before,
- * so that only members leave a sign, and again after it: who has removed the
- * member before that either has committed, or has closed it.
+ * stream_member_lives notes a sign of life of a member, which polls or not, and
+ * reads its row; false: the client is no member, and *row is null unless another
+ * one is.  The row is read before, so that only members leave a sign, and again
+ * after it: who has removed the member before that either has committed, or has
+ * closed it.
  */
+bool
+stream_member_lives(Oid table, const StreamGroup *group, const char *member_id, int32 client_epoch, bool polls,
+					StreamMemberRow **row)
+{
+	int32		partitions = stream_info(table)->partitions;
+
+	*row = stream_load_member(group->group_id, partitions, member_id);
+	if (!stream_member_is_current(*row, client_epoch))
+		return false;
+	if (!stream_session_touch(table, group->group_id, member_id, (*row)->member.member_epoch, polls))
+	{
+		*row = NULL;
+		return false;
+	}
+	*row = stream_load_member(group->group_id, partitions, member_id);
+	return stream_member_is_current(*row, client_epoch);
+}
+
+/* stream_member_calls does so for a call that only a member may make, and returns its row. */
 StreamMemberRow *
 stream_member_calls(Oid table, const StreamGroup *group, const char *member_id, int32 client_epoch, bool polls)
 {
-	int32		partitions = stream_info(table)->partitions;
 	StreamMemberRow *row;
 
-	for (int look = 0; look < 2; look++)
-	{
-		row = stream_load_member(group->group_id, partitions, member_id);
-		if (!stream_member_is_current(row, client_epoch))
-			stream_report_fenced(NameStr(group->name), member_id,
-								 row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
-		if (look == 0 && !stream_session_touch(table, group->group_id, member_id, row->member.member_epoch, polls))
-			stream_report_fenced(NameStr(group->name), member_id, STREAM_NOT_A_MEMBER);
-	}
+	if (!stream_member_lives(table, group, member_id, client_epoch, polls, &row))
+		stream_report_fenced(NameStr(group->name), member_id,
+							 row == NULL ? STREAM_NOT_A_MEMBER : STREAM_JOINED_ANEW);
 	return row;
 }
 

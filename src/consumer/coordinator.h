@@ -15,6 +15,7 @@
 /* Why a member is fenced. */
 #define STREAM_NOT_A_MEMBER	"It is not a member: its session has timed out, it has left, or another client has taken its place."
 #define STREAM_JOINED_ANEW	"Its epoch is not the member's: it has joined anew since, or has missed a change."
+#define STREAM_LOST_RECORDS	"It is ahead of the log: records that were committed asynchronously were lost in a crash of the server."
 
 /* The stages of a change of a group's members; see coordinator.c. */
 extern StreamMembers *stream_coordinator_begin(Oid table, const StreamGroup *group);
@@ -30,9 +31,12 @@ extern void stream_coordinator_end(StreamMembers *members);
 
 extern void stream_remove_members(Oid table, const StreamGroup *group, bool force);
 extern bool stream_can_take_more(Oid table, const StreamGroup *group, const StreamMemberRow *row);
+extern bool stream_has_late_members(Oid table, const StreamGroup *group);
 extern bool stream_has_live_members(Oid table, const StreamGroup *group);
 extern TimestampTz stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row);
 extern bool stream_member_is_current(const StreamMemberRow *row, int32 client_epoch);
+extern bool stream_member_lives(Oid table, const StreamGroup *group, const char *member_id, int32 client_epoch,
+								bool polls, StreamMemberRow **row);
 extern StreamMemberRow *stream_member_calls(Oid table, const StreamGroup *group, const char *member_id,
 											int32 client_epoch, bool polls);
 extern stream_noreturn void stream_report_fenced(const char *group_name, const char *member_id, const char *detail);

@@ -185,7 +185,7 @@ stream_join_group(PG_FUNCTION_ARGS)
 	row->session_timeout = session_timeout;
 	row->max_poll_interval = max_poll_interval;
 	stream_coordinator_reconcile(members, row, STREAM_EPOCH_JOIN, NULL);
-	(void) stream_session_touch(call.table, call.group.group_id, call.member_id, row->member.member_epoch, true);
+	stream_session_begin(call.table, call.group.group_id, call.member_id, row->member.member_epoch);
 	stream_coordinator_end(members);
 	return answer(fcinfo, row);
 }
@@ -327,7 +327,7 @@ stream_leave_group(PG_FUNCTION_ARGS)
 	}
 
 	/* the partitions' locks come first, then the members' */
-	stream_commit_processed(call.table, &call.group, call.member_id, PG_GETARG_INT32(3), processed);
+	(void) stream_commit_processed(call.table, &call.group, call.member_id, PG_GETARG_INT32(3), processed);
 	members = stream_coordinator_begin(call.table, &call.group);
 	row = stream_coordinator_find(members, call.member_id);
 	if (row != NULL)

@@ -121,13 +121,8 @@ poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, 
 
 	if (after > newest.committed_offset)
 	{
-		int64		watermark = stream_current_watermark(stream_info(fetch->table), partition);
-
-		if (after > watermark)
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("cannot poll after offset %lld of partition %d: it is beyond the high watermark, %lld",
-							(long long) after - 1, partition, (long long) watermark)));
+		stream_check_position(stream_info(fetch->table), &fetch->group, NameStr(row->member_id), partition,
+							  after, true);
 		position = after;
 	}
 	else
@@ -173,7 +168,8 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	processed = stream_positions_argument(fcinfo, 5, "commit", stream_info(fetch.table));
 
 	row = stream_member_calls(fetch.table, &fetch.group, member_id, client_epoch, true);
-	stream_commit_processed(fetch.table, &fetch.group, member_id, client_epoch, processed);
+	if (stream_commit_processed(fetch.table, &fetch.group, member_id, client_epoch, processed))
+		row = stream_member_calls(fetch.table, &fetch.group, member_id, client_epoch, true);
 	if (fetch.group.paused)
 		return (Datum) 0;
 	for (int p = -1; (p = stream_pset_next(&row->member.assigned, p)) >= 0;)

@@ -4,7 +4,10 @@
  *		wait_for_records: waiting until a consumer group has something to read.
  *
  * A member also waits for changes of its group: whoever makes one wakes the
- * stream's waiters when it can be seen.
+ * stream's waiters when it can be seen.  While it waits it lives, and polls: it
+ * gives a sign of that when it begins, each time it wakes, and three times in its
+ * session timeout at least.  Which client it is, it does not say; one whose place
+ * another has taken learns that at its next call.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,6 +41,7 @@ typedef struct Wait
 	char	   *group_name;
 	char	   *member_id;		/* null: any partition that consume could take */
 	int64	   *after;			/* of a member: where it is, or -1 */
+	int32		nap;			/* ms, after which a member has to look again */
 	int32		partitions;
 } Wait;
 
@@ -125,18 +129,22 @@ find_group(Oid table, const char *group_name, StreamGroup *group)
 
 /*
  * member_is_ready says whether a member has something to poll, or should send a
- * heartbeat: it is no member any more, there is a new target, or others have let
- * go of what it is to get.
+ * heartbeat: it is no member any more, there is a new target, others have let go
+ * of what it is to get, or have timed out.
  */
 static bool
-member_is_ready(const Wait *wait, const StreamGroup *group)
+member_is_ready(Wait *wait, const StreamGroup *group)
 {
 	StreamMemberRow *row = stream_load_member(group->group_id, wait->partitions, wait->member_id);
 	StreamGroupEpochs epochs;
 
+	if (row == NULL ||
+		!stream_member_lives(wait->table, group, wait->member_id, row->member.member_epoch, true, &row))
+		return true;
+	wait->nap = Max(1, Min(row->session_timeout, row->max_poll_interval) / 3);
 	stream_load_epochs(group->group_id, &epochs);
-	if (row == NULL || row->member.member_epoch < epochs.target_epoch ||
-		stream_can_take_more(wait->table, group, row))
+	if (row->member.member_epoch < epochs.target_epoch || stream_can_take_more(wait->table, group, row) ||
+		stream_has_late_members(wait->table, group))
 		return true;
 	for (int p = -1; !group->paused && (p = stream_pset_next(&row->member.assigned, p)) >= 0;)
 	{
@@ -152,7 +160,7 @@ member_is_ready(const Wait *wait, const StreamGroup *group)
 }
 
 static bool
-is_ready(const Wait *wait)
+is_ready(Wait *wait)
 {
 	StreamGroup group = {0};
 	bool		exists;
@@ -192,6 +200,7 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 	wait.partitions = info->partitions;
 	wait.member_id = PG_ARGISNULL(3) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(3));
 	wait.after = stream_positions_argument(fcinfo, 4, "after", info);
+	wait.nap = PG_INT32_MAX;
 	context = AllocSetContextCreate(CurrentMemoryContext, "stream wait", ALLOCSET_SMALL_SIZES);
 
 	/* register first, look afterwards */
@@ -209,7 +218,7 @@ stream_wait_for_records(PG_FUNCTION_ARGS)
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (ready || left <= 0)
 			break;
-		stream_waiter_sleep(left);
+		stream_waiter_sleep(Min(left, wait.nap));
 	}
 	stream_waiter_unregister();
 	UnlockRelationOid(wait.table, AccessShareLock);

@@ -103,6 +103,7 @@ enter_partition(StreamInfo *info, int32 partition)
 		state->recording_gap = false;
 		state->gap_base = log_end;
 		state->gap_end = state->next_offset;
+		state->lost_base = log_end;
 		dlist_init(&state->publishers);
 		ConditionVariableInit(&state->ceiling_cv);
 	}
@@ -197,6 +198,7 @@ stream_get_watermark(Oid table, int32 partition, StreamWatermark *result)
 		result->segment_no = state->segment_no;
 		result->gap_base = state->gap_base;
 		result->gap_end = state->gap_end;
+		result->lost_base = state->lost_base;
 		if (dlist_is_empty(&state->publishers))
 		{
 			result->watermark = state->next_offset;

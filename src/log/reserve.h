@@ -29,6 +29,7 @@ typedef struct StreamWatermark
 	int32		segment_no;
 	int64		gap_base;		/* skipped at the first reservation, and not yet */
 	int64		gap_end;		/* recorded; equal: none */
+	int64		lost_base;		/* gap_base, also when it is recorded */
 	TimestampTz since;			/* age of the oldest open publisher; 0: none */
 } StreamWatermark;
 

@@ -75,7 +75,7 @@ INI
 }
 
 # error_of(NODE, DB, SQL): SQLSTATE and message of the first error, "00000" if there is
-# none; in list context also the hint.
+# none; in list context also the hint and the detail.
 sub error_of
 {
 	my ($node, $db, $sql) = @_;
@@ -89,21 +89,23 @@ sub error_of
 	my ($error) = $stderr =~ /(?:ERROR|FATAL|PANIC):\s+(\w{5}: .*)/;
 	my ($hint) = $stderr =~ /HINT:\s+(.*)/;
 	$error //= $stderr =~ /server closed the connection/ ? '08006: connection lost' : '00000';
-	return wantarray ? ($error, $hint // '') : $error;
+	my ($detail) = $stderr =~ /DETAIL:\s+(.*)/;
+	return wantarray ? ($error, $hint // '', $detail // '') : $error;
 }
 
-# error_is(NODE, DB, SQL, SQLSTATE, TEST, message => qr//, hint => qr//)
+# error_is(NODE, DB, SQL, SQLSTATE, TEST, message => qr//, hint => qr//, detail => qr//)
 sub error_is
 {
 	my ($node, $db, $sql, $state, $test, %like) = @_;
-	my ($error, $hint) = error_of($node, $db, $sql);
+	my ($error, $hint, $detail) = error_of($node, $db, $sql);
 	my $fits =
 		 substr($error, 0, 5) eq $state
 	  && $error =~ ($like{message} // qr//)
-	  && $hint =~ ($like{hint} // qr//);
+	  && $hint =~ ($like{hint} // qr//)
+	  && $detail =~ ($like{detail} // qr//);
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok($fits, $test) or diag("wanted $state, got: $error\nhint: $hint");
+	ok($fits, $test) or diag("wanted $state, got: $error\nhint: $hint\ndetail: $detail");
 	return;
 }
 
