@@ -142,19 +142,36 @@ let_go(StreamFetch *fetch, int32 partition, int64 committed)
 }
 
 /*
- * refuse_mixing refuses to consume what a group's members read.  The caller has
- * locked a partition: from then on nobody becomes the first member.
+ * refuse_mixing refuses to consume what a group's members read.  It may wait for
+ * somebody who changes the members, so the call has no partition locked yet; nor
+ * has the transaction one of this group, or there would be no members.
  */
 static void
 refuse_mixing(StreamFetch *fetch)
 {
-	stream_fetch_refresh(fetch);
 	if (likely(!fetch->group.has_members) || !stream_has_live_members(fetch->table, &fetch->group))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("consumer group \"%s\" has members", NameStr(fetch->group.name)),
 			 errhint("A group is read by consume or by members, not by both at one time: let the members leave, or create another group.")));
+}
+
+/*
+ * still_unmixed looks again when a partition is locked: from then on nobody becomes
+ * the first member.  False: somebody may have become it since the call began, and
+ * is at it; waiting for that here would hold up members that commit.
+ */
+static bool
+still_unmixed(StreamFetch *fetch)
+{
+	stream_fetch_refresh(fetch);
+	if (likely(!fetch->group.has_members))
+		return true;
+	if (!stream_try_lock_members(fetch->group.group_id))
+		return false;
+	refuse_mixing(fetch);
+	return true;
 }
 
 /* consume_partition takes one partition, if it can, and what it has. */
@@ -170,7 +187,11 @@ consume_partition(Consume *call, int32 partition)
 
 	if (!stream_try_lock_offset(fetch->group.group_id, partition))
 		return;
-	refuse_mixing(fetch);
+	if (!still_unmixed(fetch))
+	{
+		let_go(fetch, partition, 0);
+		return;
+	}
 	found = stream_newest_offset(fetch->group.group_id, partition, fetch->own, &newest);
 	if (found == STREAM_OFFSET_MISSING)
 		stream_report_missing_offset(fetch->table, call->group_name, fetch->group.group_id, partition);
@@ -218,6 +239,7 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 	partitions = stream_fetch_begin(fetch, fcinfo, call.group_name, value_type);
 	if (fetch->group.paused)
 		return (Datum) 0;
+	refuse_mixing(fetch);
 
 	/* begin anywhere, so that no partition starves while others are busy */
 	first = pg_prng_uint32(&pg_global_prng_state) % (uint32) partitions;

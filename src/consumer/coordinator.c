@@ -236,6 +236,20 @@ held_by_others(const StreamMembers *members, const StreamMemberRow *row, StreamP
 	}
 }
 
+/* count_late reads how many members a group has, and how many have timed out. */
+static int
+count_late(Oid table, const StreamGroup *group, TimestampTz now, int *n)
+{
+	StreamMembers *members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
+	int			late = 0;
+
+	for (int i = 0; i < members->n; i++)
+		if (stream_member_deadline(members, members->rows[i]) <= now)
+			late++;
+	*n = members->n;
+	return late;
+}
+
 /*
  * stream_has_late_members says whether a heartbeat of anybody would find a member
  * that has timed out.
@@ -244,15 +258,9 @@ bool
 stream_has_late_members(Oid table, const StreamGroup *group)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	StreamMembers *members;
+	int			n;
 
-	if (!stream_session_check_is_due(table, group->group_id, now))
-		return false;
-	members = stream_load_members(table, group->group_id, stream_info(table)->partitions);
-	for (int i = 0; i < members->n; i++)
-		if (stream_member_deadline(members, members->rows[i]) <= now)
-			return true;
-	return false;
+	return stream_session_check_is_due(table, group->group_id, now) && count_late(table, group, now, &n) > 0;
 }
 
 /*
@@ -356,12 +364,22 @@ stream_remove_members(Oid table, const StreamGroup *group, bool force)
 	stream_coordinator_end(members);
 }
 
-/* stream_has_live_members removes the members that have timed out and says whether some are left. */
+/*
+ * stream_has_live_members removes the members that have timed out and says whether
+ * some are left.  While others change the members, those count that are there by
+ * what is committed; only when all of these are late it has to wait, since who
+ * removes them may be about to roll that back, or to join.
+ */
 bool
 stream_has_live_members(Oid table, const StreamGroup *group)
 {
-	StreamMembers *members = stream_coordinator_begin(table, group);
+	StreamMembers *members;
+	int			n;
 
+	if (!stream_try_lock_members(group->group_id) &&
+		count_late(table, group, GetCurrentTimestamp(), &n) < n)
+		return true;
+	members = stream_coordinator_begin(table, group);
 	stream_coordinator_end(members);
 	return members->n > 0;
 }
