@@ -1,4 +1,4 @@
-# The membership loop of examples/: members share the partitions, come and go, one is
+# The membership loops of examples/: members share the partitions, come and go, one is
 # killed with records in hand, the server is restarted, two go through a pooler.  Nothing
 # is left out, and what comes twice is what was in hand.
 use strict;
@@ -12,31 +12,26 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my ($python) = grep { eval { run_log([ $_, '-c', 'import psycopg' ]) } } 'python3', '/usr/bin/python3';
-plan skip_all => 'no Python with psycopg 3' unless defined $python;
-
-# The example, with shorter times, and an effect that can be looked at and stopped.
+my $examples = abs_path("$FindBin::RealBin/../../examples");
 my $dir = PostgreSQL::Test::Utils::tempdir();
-my $program = slurp_file(abs_path("$FindBin::RealBin/../../examples/member.py"));
-my $effects = "$dir/effects";
-$program =~ s/^SESSION_TIMEOUT, HEARTBEAT = 45, 5 .*$/SESSION_TIMEOUT, HEARTBEAT = 5, 0.3/m or die;
-$program =~ s/^    print\(f"mail to .*$/
-    import os
-    with open("$effects", "a") as file:
-        file.write(f"{os.getpid()} {record.value['id']}\\n")
-    while os.path.exists("$dir\/stop"):
-        time.sleep(0.01)/m or die;
-append_to_file("$dir/member.py", $program);
-append_to_file($effects, '');
-
 my $node = new_node('member_loop');
-my $orders = 0;
 my ($bouncer, $bouncer_host) = start_pgbouncer($node);
 diag('no pgbouncer to go through') if !$bouncer;
+
+# Of the language under test: how a member is started, what it has done, what there is.
+my (@command, $effects, $orders, @started);
 
 sub sql
 {
 	return $node->safe_psql('postgres', shift);
+}
+
+# runs(COMMAND...): whether it succeeds; its output is nobody's concern.
+sub runs
+{
+	my ($out, $err);
+
+	return eval { IPC::Run::run([@_], '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(60)) };
 }
 
 # start_member([HOST])
@@ -47,9 +42,13 @@ sub start_member
 	local $ENV{PGHOST} = $host // $node->host;
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = 'postgres';
+	# which node-postgres takes from USER otherwise, and there may be none
+	local $ENV{PGUSER} = getpwuid($<);
 	my ($in, $log) = ('', "$PostgreSQL::Test::Utils::log_path/members.log");
+	my $member = IPC::Run::start([@command], '<', \$in, '>>', $log, '2>>', $log);
 
-	return IPC::Run::start([ $python, "$dir/member.py" ], '<', \$in, '>>', $log, '2>>', $log);
+	push @started, $member;
+	return $member;
 }
 
 sub pid_of
@@ -97,60 +96,107 @@ sub all_done
 	return;
 }
 
-my $share = q{SELECT string_agg(state || ' ' || cardinality(assigned), ', ') FROM stream.group_members};
+# test_member(NAME, SUFFIX, TIMES, EFFECT, COMMAND...): the example, with shorter TIMES, and
+# an EFFECT that can be looked at and stopped.
+sub test_member
+{
+	my ($name, $suffix, $times, $effect, @interpreter) = @_;
+	my $program = slurp_file("$examples/member.$suffix");
+	my $share = q{SELECT string_agg(state || ' ' || cardinality(assigned), ', ') FROM stream.group_members};
 
-sql(q{
-	SELECT stream.create_stream('orders', partitions => 4);
-	SELECT stream.create_consumer_group('orders', 'mails');
-});
+	$program =~ s/^.*\bSESSION_TIMEOUT\b.*45.*$/$times/m or die;
+	$program =~ s/^.*\bmail to .*$/$effect/m or die;
+	append_to_file("$dir/member.$suffix", $program);
+	@command = (@interpreter, "$dir/member.$suffix");
+	append_to_file($effects, '');
+	$orders = 0;
+	sql(q{
+		SELECT stream.create_stream('orders', partitions => 4);
+		SELECT stream.create_consumer_group('orders', 'mails');
+	});
 
-# One after the other: what moves was committed before.
-my $first = start_member();
-publish();
-wait_for($share, 'stable 4');
-my $second = start_member($bouncer_host);
-wait_for($share, 'stable 2, stable 2');
-publish();
-all_done('two members', 0);
-is(scalar(keys %{ { map { $_->[0] => 1 } effects() } }), 2, 'both have worked');
+	# One after the other: what moves was committed before.
+	my $first = start_member();
+	publish();
+	wait_for($share, 'stable 4');
+	my $second = start_member($bouncer_host);
+	wait_for($share, 'stable 2, stable 2');
+	publish();
+	all_done("$name, two members", 0);
+	is(scalar(keys %{ { map { $_->[0] => 1 } effects() } }), 2, "$name: both have worked");
 
-# Stopped, then one killed, with a record in hand each; the other may be fenced on a slow
-# machine.
-append_to_file("$dir/stop", '');
-my $before = effects();
-publish();
-wait_until('both have a record in hand', sub { return effects() == $before + 2 });
-my $first_pid = pid_of($first);
-kill 'KILL', $first_pid;
-wait_until_gone($first_pid);
-unlink "$dir/stop";
-wait_for($share, 'stable 4');
-all_done('one is killed', 2);
+	# Stopped, then one killed, with a record in hand each; the other may be fenced on a slow
+	# machine.
+	append_to_file("$dir/stop", '');
+	my $before = effects();
+	publish();
+	wait_until('both have a record in hand', sub { return effects() == $before + 2 });
+	my $first_pid = pid_of($first);
+	kill 'KILL', $first_pid;
+	wait_until_gone($first_pid);
+	unlink "$dir/stop";
+	wait_for($share, 'stable 4');
+	all_done("$name, one is killed", 2);
 
-# The connection is lost; the membership is not.
-my $member = sql('SELECT member_id, member_epoch FROM stream.group_members');
-$node->restart;
-publish();
-all_done('restart', 2);
-is(sql('SELECT member_id, member_epoch FROM stream.group_members'), $member, 'the member goes on after a restart');
+	# The connection is lost; the membership is not.
+	my $member = sql('SELECT member_id, member_epoch FROM stream.group_members');
+	$node->restart;
+	publish();
+	all_done("$name, restart", 2);
+	is(sql('SELECT member_id, member_epoch FROM stream.group_members'), $member, "$name: the member goes on after a restart");
 
-# Out of touch for longer than its session timeout, it is fenced, and joins again.
-my $third = start_member($bouncer_host);
-wait_for($share, 'stable 2, stable 2');
-freeze_process(pid_of($second));
-wait_for($share, 'stable 4');
-publish();
-all_done('one is out of touch', 3);
-kill 'CONT', pid_of($second);
-wait_for($share, 'stable 2, stable 2');
-publish();
-all_done('it is back', 3);
+	# Out of touch for longer than its session timeout, it is fenced, and joins again.
+	my $third = start_member($bouncer_host);
+	wait_for($share, 'stable 2, stable 2');
+	freeze_process(pid_of($second));
+	wait_for($share, 'stable 4');
+	publish();
+	all_done("$name, one is out of touch", 3);
+	kill 'CONT', pid_of($second);
+	wait_for($share, 'stable 2, stable 2');
+	publish();
+	all_done("$name, it is back", 3);
 
-# Asked to stop, they commit and leave.
-kill 'TERM', pid_of($_) foreach $second, $third;
-ok($second->finish && $third->finish, 'members stop');
-is(sql('SELECT count(*) FROM stream.group_members'), '0', 'and have left');
-all_done('after the end', 3);
+	# Asked to stop, they commit and leave.
+	kill 'TERM', pid_of($_) foreach $second, $third;
+	ok($second->finish && $third->finish, "$name: members stop");
+	is(sql('SELECT count(*) FROM stream.group_members'), '0', "$name: and have left");
+	all_done("$name, after the end", 3);
+	sql(q{SELECT stream.drop_stream('orders')});
+	return;
+}
+
+SKIP:
+{
+	my ($python) = grep { runs($_, '-c', 'import psycopg') } 'python3', '/usr/bin/python3';
+
+	skip 'no Python with psycopg 3', 1 unless defined $python;
+	$effects = "$dir/python";
+	test_member('python', 'py', 'SESSION_TIMEOUT, HEARTBEAT = 5, 0.3', <<"EFFECT", $python);
+    import os
+    with open("$effects", "a") as file:
+        file.write(f"{os.getpid()} {record.value['id']}\\n")
+    while os.path.exists("$dir/stop"):
+        time.sleep(0.01)
+EFFECT
+}
+
+SKIP:
+{
+	my $modules = PostgreSQL::Test::Utils::tempdir();
+
+	local $ENV{NODE_PATH} = join ':', $ENV{NODE_PATH} // (), "$modules/node_modules", '/usr/share/nodejs';
+	skip 'no Node with node-postgres', 1
+	  unless runs('node', '-e', 'require("pg")')
+	  || (runs('npm', 'install', '--no-audit', '--no-fund', '--fetch-retries=0', '--prefix', $modules, 'pg') && runs('node', '-e', 'require("pg")'));
+	$effects = "$dir/node";
+	test_member('node', 'js', 'const SESSION_TIMEOUT = 5, HEARTBEAT = 0.3;', <<"EFFECT", 'node');
+    const fs = require('fs');
+    fs.appendFileSync('$effects', `\${process.pid} \${record.value.id}\\n`);
+    while (fs.existsSync('$dir/stop'))
+        await sleep(10);
+EFFECT
+}
 
 $node->stop;
 done_testing();
@@ -158,7 +204,7 @@ done_testing();
 END
 {
 	local $?;
-	foreach my $left (grep { defined && $_->pumpable } $first, $second, $third)
+	foreach my $left (grep { $_->pumpable } @started)
 	{
 		kill 'KILL', pid_of($left);
 	}
