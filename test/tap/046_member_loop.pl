@@ -62,7 +62,7 @@ sub publish
 {
 	my $first = $orders + 1;
 
-	$orders += 200;
+	$orders += shift // 200;
 	return sql(qq{SELECT count(stream.publish('orders', 'customer ' || i % 97, jsonb_build_object('id', i)))
 		FROM generate_series($first, $orders) i});
 }
@@ -115,12 +115,21 @@ sub test_member
 		SELECT stream.create_consumer_group('orders', 'mails');
 	});
 
-	# One after the other: what moves was committed before.
+	# A second one comes while the first is in a batch, of a few of each partition: what
+	# moves was committed before.
 	my $first = start_member();
 	publish();
 	wait_for($share, 'stable 4');
+	all_done("$name, one member", 0);
+	append_to_file("$dir/slow", '');
+	publish(80);
+	wait_until('it has some of each', sub { return effects() >= $orders - 12 });
+	append_to_file("$dir/stop", '');
 	my $second = start_member($bouncer_host);
+	wait_for('SELECT count(*) FROM stream.group_members', '2');
+	unlink "$dir/slow", "$dir/stop";
 	wait_for($share, 'stable 2, stable 2');
+	all_done("$name, a second one", 0);
 	publish();
 	all_done("$name, two members", 0);
 	is(scalar(keys %{ { map { $_->[0] => 1 } effects() } }), 2, "$name: both have worked");
@@ -176,6 +185,7 @@ SKIP:
     import os
     with open("$effects", "a") as file:
         file.write(f"{os.getpid()} {record.value['id']}\\n")
+    time.sleep(0.02 if os.path.exists("$dir/slow") else 0)
     while os.path.exists("$dir/stop"):
         time.sleep(0.01)
 EFFECT
@@ -193,6 +203,7 @@ SKIP:
 	test_member('node', 'js', 'const SESSION_TIMEOUT = 5, HEARTBEAT = 0.3;', <<"EFFECT", 'node');
     const fs = require('fs');
     fs.appendFileSync('$effects', `\${process.pid} \${record.value.id}\\n`);
+    await sleep(fs.existsSync('$dir/slow') ? 20 : 0);
     while (fs.existsSync('$dir/stop'))
         await sleep(10);
 EFFECT
