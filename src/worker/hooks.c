@@ -154,8 +154,10 @@ hold_for_command(Node *command)
 		default:
 			break;
 	}
-	if (name == NULL || !find_database(name, &database) || database.oid == MyDatabaseId ||
-		RecoveryInProgress())
+	if (name == NULL || !find_database(name, &database) || RecoveryInProgress())
+		return;
+	/* a session can copy the database that it is in; all else is refused */
+	if (database.oid == MyDatabaseId && !as_template)
 		return;
 	if (stream_database_ownercheck(database.oid, GetUserId()) || (as_template && database.datistemplate))
 		stream_hold_workers(database.oid);
