@@ -13,6 +13,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
 #include "commands/explain.h"
 #include "foreign/fdwapi.h"
 #include "optimizer/pathnode.h"
@@ -44,6 +45,8 @@
 	object_aclcheck(NamespaceRelationId, nspid, roleid, mode)
 #define stream_database_ownercheck(database, roleid) \
 	object_ownercheck(DatabaseRelationId, database, roleid)
+#define stream_function_aclcheck(function, roleid, mode) \
+	object_aclcheck(ProcedureRelationId, function, roleid, mode)
 #define stream_check_can_set_role(member, role)		check_can_set_role(member, role)
 #else
 #define stream_relation_ownercheck(relid, roleid) \
@@ -52,6 +55,8 @@
 	pg_namespace_aclcheck(nspid, roleid, mode)
 #define stream_database_ownercheck(database, roleid) \
 	pg_database_ownercheck(database, roleid)
+#define stream_function_aclcheck(function, roleid, mode) \
+	pg_proc_aclcheck(function, roleid, mode)
 #define stream_check_can_set_role(member, role)		check_is_member_of_role(member, role)
 #endif
 

@@ -11,6 +11,7 @@
 #include "consumer/consume.h"
 #include "consumer/holds.h"
 #include "consumer/wait.h"
+#include "face/call.h"
 #include "face/hooks.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -39,6 +40,7 @@ _PG_init(void)
 	stream_segtable_init();
 	stream_xact_init();
 	stream_hooks_init();
+	stream_call_init();
 	stream_holds_init();
 	stream_consumer_wait_init();
 	stream_consume_init();

@@ -181,7 +181,7 @@ consume_partition(Consume *call, int32 partition)
 	StreamFetch *fetch = &call->fetch;
 	StreamOffset newest;
 	StreamOffsetFound found;
-	int64		returned = fetch->records;
+	int64		returned = fetch->limits.records;
 	int64		position;
 	int64		skipped;
 
@@ -206,7 +206,7 @@ consume_partition(Consume *call, int32 partition)
 	if (position > newest.committed_offset)
 	{
 		stream_hold_partition(fetch->table, fetch->group.group_id, partition, fetch->group.max_poll_interval,
-							  fetch->records - returned);
+							  fetch->limits.records - returned);
 		stream_append_offset(fetch->group.group_id, partition, &newest, position, skipped);
 	}
 	else
@@ -226,8 +226,8 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 	PreventCommandIfReadOnly("consume()");
 	PreventCommandIfParallelMode("consume()");
 	PreventCommandDuringRecovery("consume()");
-	fetch->records_left = stream_limit_argument(fcinfo, 2, false, "max_records");
-	fetch->bytes_left = stream_limit_argument(fcinfo, 3, true, "max_bytes");
+	fetch->limits.records_left = stream_limit_argument(fcinfo, 2, false, "max_records");
+	fetch->limits.bytes_left = stream_limit_argument(fcinfo, 3, true, "max_bytes");
 	if (!(PG_ARGISNULL(4) ? false : PG_GETARG_BOOL(4)) && commits_too_early())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -243,12 +243,12 @@ consume(FunctionCallInfo fcinfo, StreamValueType value_type)
 
 	/* begin anywhere, so that no partition starves while others are busy */
 	first = pg_prng_uint32(&pg_global_prng_state) % (uint32) partitions;
-	for (int32 i = 0; i < partitions && fetch->records_left > 0; i++)
+	for (int32 i = 0; i < partitions && fetch->limits.records_left > 0; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		consume_partition(&call, (first + i) % partitions);
 	}
-	stream_holds_end_batch(fetch->more);
+	stream_holds_end_batch(fetch->limits.more);
 	return (Datum) 0;
 }
 

@@ -10,7 +10,6 @@
 #include "compat.h"
 #include "consumer/fetch.h"
 #include "consumer/groups.h"
-#include "funcapi.h"
 #include "log/read.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -37,8 +36,7 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	fetch->changes = stream_info(fetch->table)->changes;
 	stream_note_call(fetch->table, &fetch->group);
 	fetch->own = GetActiveSnapshot();
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	fetch->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	fetch->rows = stream_rows_begin(fcinfo, fetch->table, fetch->own);
 	return partitions;
 }
 
@@ -109,31 +107,12 @@ int64
 stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 {
 	StreamReader reader;
-	StreamRecord record;
 
 	stream_reader_begin(&reader, fetch->table, partition, position, fetch->own);
-	while (fetch->records_left > 0 && stream_reader_next(&reader, &record))
-	{
-		int64		bytes = Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
-
-		/* the first one comes whatever its size, or a consumer would be stuck */
-		if (bytes > fetch->bytes_left && fetch->records > 0)
-		{
-			fetch->records_left = 0;
-			fetch->more = true;
-			break;
-		}
-		stream_put_record(&fetch->copies, fetch->rsinfo->setResult, partition, &record);
-		fetch->records++;
-		fetch->records_left--;
-		fetch->bytes_left -= Min(bytes, fetch->bytes_left);
-		position = record.offset + 1;
-	}
+	position = stream_rows_take(fetch->rows, &reader, &fetch->limits);
 	/* without a watermark, nothing says what was issued */
 	if (reader.finished && !reader.unseen && reader.limit != PG_INT64_MAX)
 		position = Max(position, reader.limit);
-	else if (fetch->records_left == 0 && position < reader.limit)
-		fetch->more = true;
 	stream_reader_end(&reader);
 	return position;
 }

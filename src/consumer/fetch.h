@@ -10,22 +10,17 @@
 
 #include "catalog/groups.h"
 #include "compat.h"
-#include "log/value.h"
-#include "nodes/execnodes.h"
+#include "log/rows.h"
 
 /* A call that returns a group's records. */
 typedef struct StreamFetch
 {
-	ReturnSetInfo *rsinfo;
+	StreamRows *rows;			/* its result */
 	Oid			table;
 	StreamGroup group;			/* a copy: the cache can be rebuilt */
 	uint32		changes;		/* of the stream's info when it was made */
 	Snapshot	own;			/* the statement's */
-	int64		records_left;	/* limits of the call; PG_INT64_MAX: none */
-	int64		bytes_left;
-	int64		records;		/* returned so far */
-	bool		more;			/* a limit was reached, and more is left there */
-	StreamRecordDatums copies;
+	StreamLimits limits;		/* of the call */
 } StreamFetch;
 
 extern int32 stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *group_name,

@@ -88,7 +88,7 @@ begin_batch(StreamFetch *fetch, uint32 member, int32 partitions, const int64 *re
 {
 	for (int32 p = 0; p < partitions; p++)
 	{
-		StreamPolled polled = {member, records[p], ends[p], now, (double) records[p] / fetch->records};
+		StreamPolled polled = {member, records[p], ends[p], now, (double) records[p] / fetch->limits.records};
 
 		if (records[p] > 0)
 			stream_meter_set_polled(fetch->table, fetch->group.group_id, p, &polled);
@@ -106,7 +106,7 @@ poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, 
 	StreamOffset newest;
 	int64		position;
 	int64		end;
-	int64		records = fetch->records;
+	int64		records = fetch->limits.records;
 	int64		skipped = 0;
 
 	if (after < 0 && !stream_try_lock_offset(group_id, partition))
@@ -132,7 +132,7 @@ poll_partition(StreamFetch *fetch, const StreamMemberRow *row, int32 partition, 
 
 	if (position != newest.committed_offset + skipped)
 		return;					/* what lies before is not processed yet */
-	if (fetch->records > records)
+	if (fetch->limits.records > records)
 		end = position;
 	if (end > newest.committed_offset)
 		pass_over(fetch, row, partition, newest.committed_offset, end, skipped);
@@ -161,8 +161,8 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	PreventCommandIfReadOnly("poll()");
 	PreventCommandIfParallelMode("poll()");
 	PreventCommandDuringRecovery("poll()");
-	fetch.records_left = stream_limit_argument(fcinfo, 6, false, "max_records");
-	fetch.bytes_left = stream_limit_argument(fcinfo, 7, true, "max_bytes");
+	fetch.limits.records_left = stream_limit_argument(fcinfo, 6, false, "max_records");
+	fetch.limits.bytes_left = stream_limit_argument(fcinfo, 7, true, "max_bytes");
 	partitions = stream_fetch_begin(&fetch, fcinfo, group_name, value_type);
 	after = stream_positions_argument(fcinfo, 4, "after", stream_info(fetch.table));
 	processed = stream_positions_argument(fcinfo, 5, "commit", stream_info(fetch.table));
@@ -179,7 +179,7 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 	ends = palloc_array(int64, partitions);
 	/* begin anywhere, so that no partition starves while others are busy */
 	first = pg_prng_uint32(&pg_global_prng_state) % (uint32) partitions;
-	for (int32 i = 0; i < partitions && fetch.records_left > 0; i++)
+	for (int32 i = 0; i < partitions && fetch.limits.records_left > 0; i++)
 	{
 		int32		partition = (first + i) % partitions;
 
@@ -187,13 +187,13 @@ poll(FunctionCallInfo fcinfo, StreamValueType value_type)
 		/* what the client does not know yet that it has must wait until it does */
 		if (stream_pset_has(&row->member.assigned, partition) && row->member.epochs[partition] <= client_epoch)
 		{
-			int64		before = fetch.records;
+			int64		before = fetch.limits.records;
 
 			poll_partition(&fetch, row, partition, after[partition], &ends[partition]);
-			records[partition] = fetch.records - before;
+			records[partition] = fetch.limits.records - before;
 		}
 	}
-	if (fetch.more)
+	if (fetch.limits.more)
 		begin_batch(&fetch, member, partitions, records, ends, now);
 	return (Datum) 0;
 }

@@ -60,6 +60,7 @@ stream_skip_record(PG_FUNCTION_ARGS)
 	StreamOffset newest;
 	StreamReader reader;
 	StreamRecord record;
+	StreamRecordDatums copies = {0};
 	Datum		values[Natts_record];
 	bool		nulls[Natts_record];
 	StreamValueType value_type;
@@ -97,7 +98,7 @@ stream_skip_record(PG_FUNCTION_ARGS)
 	stream_reader_begin(&reader, fetch.table, position->partition, from, NULL);
 	found = stream_reader_next(&reader, &record);
 	check_is_next(stream_info(fetch.table), group_name, position, found ? record.offset : -1);
-	stream_record_datums(&fetch.copies, position->partition, &record, STREAM_WANT_ALL, values, nulls);
+	stream_record_datums(&copies, position->partition, &record, STREAM_WANT_ALL, values, nulls);
 	stream_reader_end(&reader);
 
 	stream_hold_partition(fetch.table, fetch.group.group_id, position->partition, fetch.group.max_poll_interval, 0);

@@ -347,6 +347,109 @@ stream_reader_count(StreamReader *reader)
 	return count;
 }
 
+/* take_opened takes records of the current batch one by one, as far as the limits allow. */
+static void
+take_opened(StreamReader *reader, StreamLimits *limits, int64 last_offset)
+{
+	StreamRecord record;
+
+	enter_batch(reader);
+	while (limits->records_left > 0 && reader->position <= last_offset)
+	{
+		int64		position = reader->position;
+		int64		bytes;
+
+		if (!stream_reader_next(reader, &record))
+			break;
+		bytes = Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
+		/* the first one comes whatever its size, or a reader would be stuck */
+		if (bytes > limits->bytes_left && limits->records > 0)
+		{
+			reader->position = position;
+			limits->records_left = 0;
+			break;
+		}
+		limits->records++;
+		limits->records_left--;
+		limits->bytes_left -= Min(bytes, limits->bytes_left);
+	}
+	if (reader->in_batch)
+		leave_batch(reader);
+}
+
+/* A part of a batch is not opened when the batch is at most this part of the bytes left. */
+#define SMALL_BATCH		8
+
+/*
+ * take_closed takes records of the current batch without opening it; false: that
+ * cannot be.  A batch can be taken as a whole when its body is within the limits.
+ * A part of one, when it has no holes, so that its offsets say how many records
+ * there are, and when it is small: their share of its bytes is a guess.
+ */
+static bool
+take_closed(StreamReader *reader, StreamLimits *limits, int64 last_offset)
+{
+	StreamBatchHeader header;
+	int64		from;
+	int64		to = Min(last_offset + 1, reader->limit);
+	int64		records;
+
+	stream_batch_scan_header(&reader->scan, &reader->segment, &header);
+	from = Max(reader->position, header.base_offset);
+	if (header.last_offset != last_offset || from >= to)
+		return false;
+	if (from == header.base_offset && to > last_offset && header.record_count <= limits->records_left &&
+		header.raw_length <= limits->bytes_left)
+		records = header.record_count;
+	else if (last_offset - header.base_offset == (int64) header.record_count - 1 &&
+			 header.raw_length <= limits->bytes_left / SMALL_BATCH)
+	{
+		records = Min(to - from, limits->records_left);
+		to = from + records;
+	}
+	else
+		return false;
+	limits->records += records;
+	limits->records_left -= records;
+	limits->bytes_left -= (int64) ((double) header.raw_length * records / header.record_count);
+	reader->position = to;
+	return true;
+}
+
+/*
+ * stream_reader_take counts the next records against the limits, and returns the
+ * offset behind the last one that they allow.  The records are to be read by
+ * another reader, up to there.  It opens a batch only where it has to, and
+ * believes the header of others: who reads them finds out whether that was right.
+ */
+int64
+stream_reader_take(StreamReader *reader, StreamLimits *limits)
+{
+	int64		taken = reader->position;
+
+	while (limits->records_left > 0 && !reader->finished)
+	{
+		int64		last_offset;
+		int64		before = limits->records;
+
+		if (!next_row(reader))
+		{
+			reader->finished = true;
+			break;
+		}
+		last_offset = stream_batch_scan_last_offset(&reader->scan);
+		if (!take_closed(reader, limits, last_offset))
+			take_opened(reader, limits, last_offset);
+		if (limits->records > before)
+			taken = reader->position;
+		if (reader->limit <= last_offset && reader->position >= reader->limit)
+			reader->finished = true;
+	}
+	if (limits->records_left == 0 && taken < reader->limit)
+		limits->more = true;
+	return taken;
+}
+
 /* stream_reader_end releases everything, the locks on segments too. */
 void
 stream_reader_end(StreamReader *reader)

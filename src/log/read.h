@@ -33,6 +33,15 @@ typedef struct StreamReader
 	int64		batches_read;
 } StreamReader;
 
+/* How much a call may return, and what it does so far. */
+typedef struct StreamLimits
+{
+	int64		records_left;	/* PG_INT64_MAX: no limit */
+	int64		bytes_left;		/* of keys, values and headers; likewise */
+	int64		records;		/* returned so far */
+	bool		more;			/* a limit was reached, and more is left there */
+} StreamLimits;
+
 extern int64 stream_check_from_offset(StreamInfo *info, int32 partition, int64 from_offset);
 extern void stream_reader_begin(StreamReader *reader, Oid table, int32 partition, int64 from_offset,
 								Snapshot own);
@@ -41,6 +50,7 @@ extern int64 stream_first_offset_at(Oid table, int32 partition, TimestampTz at, 
 extern int64 stream_current_watermark(StreamInfo *info, int32 partition);
 extern bool stream_reader_next(StreamReader *reader, StreamRecord *record);
 extern int64 stream_reader_count(StreamReader *reader);
+extern int64 stream_reader_take(StreamReader *reader, StreamLimits *limits);
 extern void stream_reader_end(StreamReader *reader);
 
 #endif							/* STREAM_READ_H */

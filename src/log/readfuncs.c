@@ -15,7 +15,7 @@
 #include "log/position.h"
 #include "log/read.h"
 #include "log/reserve.h"
-#include "log/value.h"
+#include "log/rows.h"
 #include "log/wait.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -39,20 +39,14 @@ open_stream(FunctionCallInfo fcinfo)
 static Datum
 read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid			table = open_stream(fcinfo);
 	StreamInfo *info = stream_info(table);
 	int32		partition;
 	int64		from_offset;
-	int64		max_records;
-	int64		max_bytes;
+	StreamLimits limits = {0};
 	StreamReader reader;
-	StreamRecord record;
-	StreamRecordDatums copies = {0};
-	int64		n = 0;
-	int64		bytes = 0;
+	StreamRows *rows = stream_rows_begin(fcinfo, table, GetActiveSnapshot());
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	stream_need_argument(fcinfo, 1, "partition");
 	partition = PG_GETARG_INT32(1);
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
@@ -66,23 +60,18 @@ read_records(FunctionCallInfo fcinfo, StreamValueType value_type)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("from_offset must not be negative")));
 	}
-	max_records = stream_limit_argument(fcinfo, 3, false, "max_records");
-	max_bytes = stream_limit_argument(fcinfo, 4, true, "max_bytes");
+	limits.records_left = stream_limit_argument(fcinfo, 3, false, "max_records");
+	limits.bytes_left = stream_limit_argument(fcinfo, 4, true, "max_bytes");
 
 	if (!RecoveryInProgress())	/* the reader has the error for that */
 		from_offset = stream_check_from_offset(info, partition, from_offset);
-	stream_reader_begin(&reader, table, partition, from_offset, GetActiveSnapshot());
-	while (n < max_records && stream_reader_next(&reader, &record))
-	{
-		bytes += Max(record.key_len, 0) + (int64) Max(record.value_len, 0) + Max(record.headers_len, 0);
-		/* the first one comes whatever its size, or a reader would be stuck */
-		if (bytes > max_bytes && n > 0)
-			break;
-		stream_put_record(&copies, rsinfo->setResult, partition, &record);
-		n++;
-	}
+	stream_reader_begin(&reader, table, partition, from_offset, rows->own);
+	if (limits.records_left == PG_INT64_MAX && limits.bytes_left == PG_INT64_MAX)
+		stream_rows_take_all(rows, &reader);
+	else
+		(void) stream_rows_take(rows, &reader, &limits);
 	stream_reader_end(&reader);
-	UnlockRelationOid(table, AccessShareLock);
+	stream_rows_unlock(rows);
 	return (Datum) 0;
 }
 
