@@ -45,6 +45,7 @@
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "workers.h"
 
 /* Beside the extension itself, which has zero. */
 #define STREAM_PROJECTIONS_LOCK	1
@@ -379,6 +380,7 @@ stream_alter_projection(PG_FUNCTION_ARGS)
 		change_owner(projection, table, owner);
 	/* what has failed is tried at once, at worst once more as it was */
 	stream_tasks_reset(projection_id, -1);
+	stream_wake_workers();
 	stream_invalidate(table);
 	PG_RETURN_VOID();
 }

@@ -193,6 +193,26 @@ applied(3, 'the target is back');
 is(sql(q{SELECT state, sqlstate, failing_partitions FROM stream.projection_status}), 'running||0', 'all is well again');
 is(logged('target'), 1, 'no retry was logged');
 
+# Mended by alter_projection, it does not sit out its delay; nor when nothing is altered.
+sql(q{ALTER SYSTEM SET stream.min_retry_delay = '10min'});
+sql(q{ALTER SYSTEM SET stream.max_retry_delay = '10min'});
+$node->reload;
+sql('ALTER TABLE target RENAME TO renamed');
+sql(q{SELECT stream.publish('log', 'k', '[1]')});
+state_is('target missing', '42P01', 'the target has another name');
+sql(q{SELECT stream.alter_projection('p', target => 'renamed')});
+is(sql(q{SELECT stream.wait_for('p', timeout => '60 s')}), 't', 'named again, it goes on at once');
+sql('ALTER TABLE renamed RENAME TO target');
+sql(q{SELECT stream.publish('log', 'k', '[1]')});
+state_is('target missing', '42P01', 'the target has another name again');
+sql('ALTER TABLE target RENAME TO renamed');
+sql(q{SELECT stream.alter_projection('p')});
+is(sql(q{SELECT stream.wait_for('p', timeout => '60 s')}), 't', 'looked at again, it goes on at once');
+is(sql('SELECT n FROM renamed'), 5, 'each record once');
+sql(q{ALTER SYSTEM RESET stream.min_retry_delay});
+sql(q{ALTER SYSTEM RESET stream.max_retry_delay});
+$node->reload;
+
 # Sizes of batches under a backlog: the setting's, unless the projection has its own.
 sql(q{ALTER SYSTEM SET stream.batch_records = 10});
 $node->reload;
