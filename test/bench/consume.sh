@@ -10,17 +10,20 @@
 # Each transaction has 1000 records.  "Counted" means a procedure in the server, which
 # looks at each value; "delivered", pgbench, which gets all columns as text and drops them.
 #
+# The two bounds are what no way of consuming can pass, however it reads: the cursor row's
+# transactions with only the update and the commit, and with the same 1000 rows each time.
+#
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 
 measure_consume() {
-	wanted consume_{count,deliver,cold,queue,held,latency,latency_p99} || return 0
+	wanted consume_{count,count_bound,deliver,deliver_bound,cold,queue,held,latency,latency_p99} || return 0
 	make_consumers
 	measure_consume_all
 	measure_consume_cold
 	measure_consume_queue
 	measure_consume_held
 	measure_consume_latency
-	sql "DROP TABLE IF EXISTS reader, latency" 2>/dev/null
+	sql "DROP TABLE IF EXISTS reader, page, latency" 2>/dev/null
 }
 
 make_consumers() {
@@ -49,6 +52,14 @@ make_consumers() {
 				UPDATE reader SET record_offset = last;
 				COMMIT;
 				total := total + n;
+			END LOOP;
+		END \$\$" "
+		CREATE PROCEDURE commit_all(INOUT total bigint, transactions int) LANGUAGE plpgsql AS \$\$
+		BEGIN
+			FOR i IN 1 .. transactions LOOP
+				UPDATE reader SET record_offset = record_offset + 1000;
+				COMMIT;
+				total := total + 1000;
 			END LOOP;
 		END \$\$" "
 		CREATE PROCEDURE delete_all(INOUT total bigint, transactions int) LANGUAGE plpgsql AS \$\$
@@ -93,16 +104,16 @@ deliver() {
 
 # Single runs are short: a pair is the sum of several.
 measure_consume_all() {
-	local rep i plain stream transactions=$((RECORDS / 1000))
-	wanted consume_count consume_deliver || return 0
+	local rep i plain stream bound transactions=$((RECORDS / 1000))
+	wanted consume_{count,count_bound,deliver,deliver_bound} || return 0
 	say "preparing to consume"
 	prepare_read
 	timed "$RECORDS" "$PLAIN_READ"
 	timed "$RECORDS" "$STREAM_READ"
 	for ((rep = 1; rep <= REPS; rep++)); do
-		if wanted consume_count; then
+		if wanted consume_count consume_count_bound; then
 			say "consume, counted, $rep/$REPS"
-			plain=0 stream=0
+			plain=0 stream=0 bound=0
 			for i in 1 2 3; do
 				new_reader
 				timed "$RECORDS" "CALL read_all(0, $transactions)"
@@ -111,12 +122,18 @@ measure_consume_all() {
 				timed "$RECORDS" "CALL consume_all(0, 1000, $transactions)"
 				all_consumed
 				stream=$(calc "$stream + $ms")
+				new_reader
+				timed "$RECORDS" "CALL commit_all(0, $transactions)"
+				bound=$(calc "$bound + $ms")
 			done
+			sample consume_count_bound "$(k_per_s "$bound / 3")" "$(k_per_s "$plain / 3")"
 			sample consume_count "$(k_per_s "$stream / 3")" "$(k_per_s "$plain / 3")"
 		fi
-		if wanted consume_deliver; then
+		if wanted consume_deliver consume_deliver_bound; then
 			say "consume, delivered, $rep/$REPS"
-			plain=0 stream=0
+			plain=0 stream=0 bound=0
+			sql "DROP TABLE IF EXISTS page" "CREATE TABLE page AS SELECT * FROM log ORDER BY record_offset LIMIT 1000" \
+				"VACUUM ANALYZE page" 2>/dev/null
 			for i in 1 2 3; do
 				new_reader
 				deliver "$READ_SCRIPT"
@@ -127,7 +144,11 @@ measure_consume_all() {
 				deliver "$CONSUME_SCRIPT"
 				all_consumed
 				stream=$(calc "$stream + $ms")
+				new_reader
+				deliver "$PAGE_SCRIPT"
+				bound=$(calc "$bound + $ms")
 			done
+			sample consume_deliver_bound "$(k_per_s "$bound / 3")" "$(k_per_s "$plain / 3")"
 			sample consume_deliver "$(k_per_s "$stream / 3")" "$(k_per_s "$plain / 3")"
 		fi
 	done
@@ -136,6 +157,10 @@ measure_consume_all() {
 READ_SCRIPT="BEGIN;
 SELECT * FROM log WHERE partition = 0 AND record_offset > (SELECT record_offset FROM reader)
 	ORDER BY record_offset LIMIT 1000;
+UPDATE reader SET record_offset = record_offset + 1000;
+COMMIT;"
+PAGE_SCRIPT="BEGIN;
+SELECT * FROM page;
 UPDATE reader SET record_offset = record_offset + 1000;
 COMMIT;"
 CONSUME_SCRIPT="BEGIN;
