@@ -29,9 +29,8 @@ my $max_poll_interval = 3;
 
 my $fenced = 'ST001';
 my $lost_partition = 'ST002';
-# somebody else has the place, or consumes; a crash has taken what was polled
+# somebody else has the place, or consumes
 my $in_use = '55006';
-my $beyond = '22003';
 
 sub now { return clock_gettime(CLOCK_MONOTONIC); }
 
@@ -107,12 +106,12 @@ sub call
 			next;
 		}
 		my $sent = now();
-		my $result = $self->query($text, code => { map { $_ => 1 } $fenced, $lost_partition, $in_use, $beyond });
+		my $result = $self->query($text, code => { map { $_ => 1 } $fenced, $lost_partition, $in_use });
 		$self->{pool}[$number] = $self->{session};
 		my $code = $result->{error} ? $result->{error}{code} : '';
-		if ($code eq $fenced || $code eq $beyond)
+		if ($code eq $fenced)
 		{
-			$self->count('members_fenced') if $code eq $fenced;
+			$self->count('members_fenced');
 			return $self->forget;
 		}
 		if ($code eq $lost_partition)
@@ -319,7 +318,7 @@ sub work_exactly
 		return $self->forget;
 	}
 	my $sent = now();
-	my $result = $self->query($sql, code => { $fenced => 1, $beyond => 1 });
+	my $result = $self->query($sql, code => { $fenced => 1 });
 	$self->{own} = $self->{session};
 	return $self->forget if $result->{error} || $result->{lost};
 	$self->{heard} = $sent;
