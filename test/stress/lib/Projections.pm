@@ -21,7 +21,8 @@ sub check
 		while ($done ne 't' && time() < $until)
 		{
 			$sql->('SELECT skip_stopped()');
-			$done = ($sql->("SELECT stream.wait_for('$_', timeout => '1 s')"))[0][0];
+			# long after a long run: one wait for each record that is to be skipped
+			$done = ($sql->("SELECT stream.wait_for('$_', timeout => '50 ms')"))[0][0];
 		}
 		push @findings, "$_ did not come to the log's end: " . reason($sql, $_) if $done ne 't';
 	}
