@@ -97,6 +97,9 @@ SELECT stream.skip_projection_record('stops', :'bad', 'twice');
 CALL await_state('stops', 'running');
 SELECT sum(n) FROM totals;
 SELECT projection, value, reason, sqlstate FROM stream.dead_letters;
+-- the reason that somebody has given stays
+SELECT applied, sqlstate FROM stream.retry_dead_letters('stops');
+SELECT reason, sqlstate, retries FROM stream.dead_letters;
 
 -- mended: the record is applied when the constraint has gone
 ALTER TABLE totals ADD CONSTRAINT small CHECK (n < 1000);

@@ -142,7 +142,7 @@ stream_count_dead_letters(int32 group_id)
 	return result;
 }
 
-/* stream_dead_letter_failed notes that one could not be applied this time either. */
+/* stream_dead_letter_failed notes that one could not be applied this time either, and why, unless somebody has given a reason. */
 void
 stream_dead_letter_failed(int64 id, const char *reason, const char *sqlstate)
 {
@@ -160,13 +160,14 @@ stream_dead_letter_failed(int64 id, const char *reason, const char *sqlstate)
 	{
 		HeapTuple	changed;
 		bool		isnull;
+		bool		by_hand = heap_attisnull(tuple, Anum_dead_letters_sqlstate, RelationGetDescr(rel));
 
 		values[Anum_dead_letters_reason - 1] = CStringGetTextDatum(reason);
 		values[Anum_dead_letters_sqlstate - 1] = CStringGetTextDatum(sqlstate);
 		values[Anum_dead_letters_retries - 1] =
 			Int32GetDatum(DatumGetInt32(heap_getattr(tuple, Anum_dead_letters_retries, RelationGetDescr(rel), &isnull)) + 1);
-		replace[Anum_dead_letters_reason - 1] = true;
-		replace[Anum_dead_letters_sqlstate - 1] = true;
+		replace[Anum_dead_letters_reason - 1] = !by_hand;
+		replace[Anum_dead_letters_sqlstate - 1] = !by_hand;
 		replace[Anum_dead_letters_retries - 1] = true;
 		changed = heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls, replace);
 		CatalogTupleUpdate(rel, &changed->t_self, changed);
