@@ -68,12 +68,14 @@ stream_set_projection_target(int32 projection_id, Oid target)
 
 /*
  * stream_adopt_projection_target does so where none is known yet, unless another
- * applier is just at it, for which it does not wait.
+ * applier is just at it, for which it does not wait.  The lock keeps out none but
+ * these: whoever else sets a target holds the locks of the projection's partitions,
+ * or has just created it.
  */
 void
 stream_adopt_projection_target(int32 projection_id, Oid target)
 {
-	if (ConditionalLockRelationOid(stream_internal_relation(TARGETS_TABLE, false), ShareRowExclusiveLock) &&
+	if (ConditionalLockRelationOid(stream_internal_relation(TARGETS_TABLE, false), ShareUpdateExclusiveLock) &&
 		!OidIsValid(stream_projection_target(projection_id)))
 		stream_set_projection_target(projection_id, target);
 }
