@@ -25,7 +25,22 @@ $old->safe_psql(
 	BEGIN;
 	SELECT stream.publish('s', NULL, '{}'::jsonb, partition => p) FROM generate_series(0, 1) p, generate_series(1, 300);
 	ROLLBACK;
+	CREATE TABLE dropped (i int);
+	DROP TABLE dropped;
+	CREATE TABLE totals (k text PRIMARY KEY, n bigint);
+	SELECT stream.create_projection('totals', 's', 'totals',
+		$$ SELECT left(key, 1) AS k, 1 AS n FROM batch WHERE key IS NOT NULL $$, '{"n": "count"}');
+	SELECT stream.wait_for('totals', timeout => '60 s');
+	SELECT stream.create_consumer_group('s', 'g');
+	BEGIN;
+	SELECT count(*) FROM stream.consume('s', 'g', 100);
+	COMMIT;
 });
+my $places = q{
+	SELECT projection, "partition", applied_offset FROM stream.projection_partition_status UNION ALL
+	SELECT consumer_group, "partition", committed_offset FROM stream.consumer_lag ORDER BY 1, 2};
+my $definition = 'SELECT * FROM stream.projection_definition';
+my $applied_to = q{SELECT target = 'totals'::regclass FROM stream_internal.projection_targets};
 my $segments =
   'SELECT stream, segment_no, state, table_name, records, bytes, offset_ranges
 		FROM stream.segment_status ORDER BY 1, 2';
@@ -35,7 +50,7 @@ my $objects =
 my $state = sub {
 	my ($node) = @_;
 	return join "\n--\n", records($node, 'postgres', 's'), records($node, 'postgres', 'Raw bytes'),
-	  map { $node->safe_psql('postgres', $_) } $segments, $objects;
+	  map { $node->safe_psql('postgres', $_) } $segments, $objects, $places, $definition, $applied_to, 'TABLE totals';
 };
 my $before = $state->($old);
 my $highest =
@@ -53,7 +68,7 @@ command_ok(
 	'pg_upgrade');
 
 $new->start;
-is($state->($new), $before, 'records, segments and objects are those of before');
+is($state->($new), $before, 'records, segments, offsets and objects are those of before');
 is($new->safe_psql('postgres', q{SELECT count(*) FROM streams.empty}), '0', 'the empty stream is empty');
 foreach my $stream ('s', 'Raw bytes', 'empty')
 {
@@ -71,6 +86,19 @@ is( $new->safe_psql(
 	'sealed sealed active',
 	'segments roll');
 log_is_sound($new, 'postgres', 's', 'the log is sound with the new records');
+is($new->safe_psql('postgres', q{SELECT stream.wait_for('totals', timeout => '60 s')}), 't', 'the projection goes on');
+is( $new->safe_psql(
+		'postgres', q{
+	SELECT count(*) FROM (SELECT left(key, 1) AS k, count(*) AS n FROM streams.s WHERE key IS NOT NULL GROUP BY 1 EXCEPT TABLE totals) d}),
+	'0',
+	'each record once');
+is( $new->safe_psql(
+		'postgres', q{
+	BEGIN;
+	SELECT count(*) = (SELECT count(*) - 100 FROM streams.s) FROM stream.consume('s', 'g', NULL);
+	COMMIT}),
+	't',
+	'so does the consumer group');
 $new->safe_psql('postgres', q{SELECT stream.create_stream('more'), stream.publish('more', 'k', '{}'::jsonb)});
 $new->safe_psql('postgres', q{SELECT stream.drop_stream(stream) FROM stream.stream_status});
 is( $new->safe_psql(
