@@ -15,6 +15,7 @@
 #include "face/bounds.h"
 #include "face/explain.h"
 #include "face/fdw.h"
+#include "face/limits.h"
 #include "log/read.h"
 #include "log/value.h"
 #include "miscadmin.h"
@@ -35,7 +36,7 @@ typedef struct FaceScan
 	StreamFaceBounds bounds;
 	int32		partition;		/* being read; -1: none yet */
 	bool		reading;		/* reader is in use */
-	int64	   *limits;			/* each partition's watermark at its first scan; 0: none yet */
+	int64	   *limits;			/* each partition's watermark at its first scan: limits.h */
 	StreamReader reader;
 	StreamRecordDatums copies;
 	int64		batches_read;	/* by readers that have ended */
@@ -63,7 +64,7 @@ begin_scan(ForeignScanState *node, int eflags)
 		scan->partitions = stream_info(scan->table)->partitions;
 	else
 		scan->partitions = stream_face_info(node->ss.ss_currentRelation)->partitions;
-	scan->limits = palloc0_array(int64, scan->partitions);
+	scan->limits = stream_statement_limits(node->ss.ps.state, scan->table, scan->partitions);
 	scan->value_states = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	scan->context = AllocSetContextCreate(CurrentMemoryContext, "stream scan", ALLOCSET_DEFAULT_SIZES);
 	scan->bounds_context = AllocSetContextCreate(CurrentMemoryContext, "stream scan bounds", ALLOCSET_SMALL_SIZES);
