@@ -105,26 +105,28 @@ SELECT stream_internal.record_position_send('3:1042');
 CREATE TABLE positions (position stream.record_position);
 INSERT INTO positions VALUES ('0:0'), ('2147483647:9223372036854775807'), ('3:1042'), (NULL);
 \getenv abs_builddir PG_ABS_BUILDDIR
-\set file :abs_builddir '/results/position.bin'
-COPY positions TO :'file' (FORMAT binary);
+\cd :abs_builddir
+\copy positions TO 'results/position.bin' (FORMAT binary)
 CREATE TABLE copied (LIKE positions);
-COPY copied FROM :'file' (FORMAT binary);
+\copy copied FROM 'results/position.bin' (FORMAT binary)
 SELECT * FROM copied ORDER BY position;
 -- a bigint 8 bytes wide is no position
 CREATE TABLE numbers (number bigint);
 INSERT INTO numbers VALUES (1);
-COPY numbers TO :'file' (FORMAT binary);
+\copy numbers TO 'results/position.bin' (FORMAT binary)
 \set SHOW_CONTEXT never
-COPY copied FROM :'file' (FORMAT binary); \echo :SQLSTATE
+\set VERBOSITY sqlstate
+\copy copied FROM 'results/position.bin' (FORMAT binary)
 -- nor is one that is negative
 CREATE TABLE bytes (b bytea);
 INSERT INTO bytes VALUES ('\xffffffff0000000000000001');
-COPY bytes TO :'file' (FORMAT binary);
-COPY copied FROM :'file' (FORMAT binary); \echo :SQLSTATE
+\copy bytes TO 'results/position.bin' (FORMAT binary)
+\copy copied FROM 'results/position.bin' (FORMAT binary)
 TRUNCATE bytes;
 INSERT INTO bytes VALUES ('\x00000001ffffffffffffffff');
-COPY bytes TO :'file' (FORMAT binary);
-COPY copied FROM :'file' (FORMAT binary); \echo :SQLSTATE
+\copy bytes TO 'results/position.bin' (FORMAT binary)
+\copy copied FROM 'results/position.bin' (FORMAT binary)
+\set VERBOSITY default
 -- text
 COPY positions TO stdout;
 COPY copied FROM stdin;
