@@ -28,6 +28,7 @@
 #include "face/call.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lib/ilist.h"
 #include "log/rows.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -53,7 +54,14 @@ typedef struct CallScan
 	StreamRows *rows;
 	bool		called;
 	MemoryContext argument_context;
+	struct CallScan *original;	/* when a row is checked again: the scan of the
+								 * query itself that has called, or will; or null */
+	dlist_node	node;			/* in scans */
+	MemoryContextCallback forget;
 } CallScan;
+
+/* All scans of queries that have begun, so that their copies find them. */
+static dlist_head scans = DLIST_STATIC_INIT(scans);
 
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 
@@ -223,6 +231,35 @@ add_parameters(Node *node, Bitmapset **parameters)
 }
 
 static void
+forget_scan(void *arg)
+{
+	dlist_delete(&((CallScan *) arg)->node);
+}
+
+/*
+ * find_original finds the scan of which this is the copy that a query makes to
+ * check rows again.  Where arguments depend on other rows, there is no single call
+ * to share: null.
+ */
+static CallScan *
+find_original(CallScan *scan, EState *estate)
+{
+	dlist_iter	iter;
+
+	if (estate->es_epq_active == NULL || scan->parameters != NULL)
+		return NULL;
+	dlist_foreach(iter, &scans)
+	{
+		CallScan   *other = dlist_container(CallScan, node, iter.cur);
+
+		if (other->css.ss.ps.state == estate->es_epq_active->parentestate &&
+			other->css.ss.ps.plan == scan->css.ss.ps.plan)
+			return other;
+	}
+	return NULL;
+}
+
+static void
 begin_call(CustomScanState *css, EState *estate, int eflags)
 {
 	CallScan   *scan = (CallScan *) css;
@@ -238,9 +275,18 @@ begin_call(CustomScanState *css, EState *estate, int eflags)
 	(void) add_parameters((Node *) scan->call->args, &scan->parameters);
 	scan->rows = stream_rows_for_scan(intVal(linitial(plan->custom_private)));
 	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "stream call", ALLOCSET_SMALL_SIZES);
+	scan->original = find_original(scan, estate);
+	scan->forget.func = forget_scan;
+	scan->forget.arg = scan;
+	dlist_push_head(&scans, &scan->node);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &scan->forget);
 }
 
-/* call_function calls it, with the rows to be filled as its context. */
+/*
+ * call_function calls it, with the rows to be filled as its context.  A copy of the
+ * scan takes the rows of that call: another one would have effects of its own, and
+ * what a consumer group has taken it does not get again.
+ */
 static void
 call_function(CallScan *scan)
 {
@@ -251,6 +297,14 @@ call_function(CallScan *scan)
 	ListCell   *cell;
 	int			i = 0;
 
+	if (scan->original != NULL)
+	{
+		if (!scan->original->called)
+			call_function(scan->original);
+		stream_rows_share(scan->rows, scan->original->rows);
+		scan->called = true;
+		return;
+	}
 	MemoryContextReset(scan->argument_context);
 	save = MemoryContextSwitchTo(scan->argument_context);
 	InitFunctionCallInfoData(*fcinfo, &scan->function, list_length(scan->arguments), scan->call->inputcollid,
@@ -284,11 +338,16 @@ next_row(ScanState *ss)
 	return slot;
 }
 
-/* Nothing is updated here, so nothing has to be checked again. */
+/*
+ * recheck_row takes the place of next_row when a query is checked again for a row
+ * that was updated meanwhile.  We come to that only below a UNION ALL, of which no
+ * row is kept for it: as a function scan does, read all again.
+ */
 static bool
 recheck_row(ScanState *ss, TupleTableSlot *slot)
 {
-	return true;
+	(void) next_row(ss);		/* it fills this slot */
+	return !TupIsNull(slot);
 }
 
 static TupleTableSlot *

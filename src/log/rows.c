@@ -134,6 +134,17 @@ stream_rows_for_scan(int wanted)
 	return rows;
 }
 
+/* stream_rows_share has one scan read what a call has put into another's rows, which live longer. */
+void
+stream_rows_share(StreamRows *rows, const StreamRows *original)
+{
+	rows->table = original->table;
+	rows->own = original->own;
+	rows->ranges = original->ranges;
+	rows->nranges = original->nranges;
+	rows->next_range = 0;
+}
+
 static void
 end_reader(StreamRows *rows)
 {

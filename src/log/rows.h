@@ -39,7 +39,7 @@ typedef struct StreamRows
 	MemoryContext context;		/* of the ranges */
 	MemoryContext reading_context;	/* of reader and copies */
 	int			wanted;			/* columns: value.h */
-	StreamTaken *ranges;
+	StreamTaken *ranges;		/* may be another's, see stream_rows_share */
 	int			nranges;
 	int			allocated;
 	int			next_range;		/* to be read when the reader has come to its end */
@@ -53,6 +53,7 @@ extern void stream_rows_take_all(StreamRows *rows, StreamReader *reader);
 extern void stream_rows_unlock(StreamRows *rows);
 
 extern StreamRows *stream_rows_for_scan(int wanted);
+extern void stream_rows_share(StreamRows *rows, const StreamRows *original);
 extern bool stream_rows_next(StreamRows *rows, Datum *values, bool *nulls);
 extern void stream_rows_rewind(StreamRows *rows);
 extern void stream_rows_clear(StreamRows *rows);
