@@ -9,9 +9,17 @@ CREATE FUNCTION left_to_read() RETURNS bigint LANGUAGE sql AS $$ SELECT sum(lag)
 CREATE FUNCTION again() RETURNS void LANGUAGE sql AS $$ SELECT FROM stream.reset_offsets('s', 'g', 'earliest', execute => true) $$;
 
 -- Which plans have it.  The arguments are shown.
+-- in a form of EXPLAIN that shows more of a plan with each version
+CREATE FUNCTION call_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (COSTS OFF, FORMAT json) ' || query INTO plan;
+	RETURN plan->0->'Plan'->>'Function Call';
+END $$;
 EXPLAIN (COSTS OFF) SELECT key FROM stream.read('s', 0);
 EXPLAIN (COSTS OFF, VERBOSE) SELECT key FROM stream.consume('s', 'g', max_records => 3) c WHERE record_offset > 1;
-EXPLAIN (COSTS OFF, FORMAT yaml) SELECT FROM stream.poll('s', 'g', 'm', 1);
+SELECT call_of($$ SELECT FROM stream.poll('s', 'g', 'm', 1) $$);
 EXPLAIN (COSTS OFF) SELECT r.key FROM generate_series(0, 1) p, LATERAL stream.read('s', p) r;
 -- and which the function scan: several functions, numbered rows, a row as a whole, a subplan among the arguments
 EXPLAIN (COSTS OFF) SELECT a.key FROM ROWS FROM (stream.read('s', 0), stream.read('s', 1)) a (p, o, t, key, v, h, p2, o2, t2, k2, v2, h2);
@@ -197,7 +205,7 @@ SELECT lag FROM stream.consumer_lag WHERE stream = 'holes';
 
 DROP TABLE target, held, taken;
 DROP SCHEMA elsewhere CASCADE;
-DROP FUNCTION left_to_read, again;
+DROP FUNCTION left_to_read, again, call_of;
 SELECT stream.drop_stream(s) FROM unnest('{s,bytes,holes}'::text[]) s;
 REVOKE USAGE ON SCHEMA stream FROM call_user;
 DROP ROLE call_user;
