@@ -154,6 +154,11 @@ CREATE FUNCTION elsewhere.read(text, int, OUT "partition" int, OUT record_offset
 	RETURNS SETOF record LANGUAGE sql VOLATILE AS $$ SELECT 1, 2::bigint, now(), $1, NULL::jsonb, NULL::jsonb $$;
 SELECT key FROM elsewhere.read('mine', 0);
 
+-- A statement that drops what it reads, and reads it again.
+SELECT stream.create_stream('gone');
+SELECT stream.publish('gone', NULL, '1');
+SELECT n, (SELECT count(*) FROM stream.read('gone', 0) WHERE record_offset < n), CASE WHEN n = 2 THEN stream.drop_stream('gone') END FROM generate_series(1, 3) n; \echo :SQLSTATE
+
 -- How far a call goes is counted without opening the batches.  It comes out the same
 -- as reading record by record, with holes, with batches of any size, from anywhere.
 SELECT stream.create_stream('holes');
@@ -206,6 +211,6 @@ SELECT lag FROM stream.consumer_lag WHERE stream = 'holes';
 DROP TABLE target, held, taken;
 DROP SCHEMA elsewhere CASCADE;
 DROP FUNCTION left_to_read, again, call_of;
-SELECT stream.drop_stream(s) FROM unnest('{s,bytes,holes}'::text[]) s;
+SELECT stream.drop_stream(s) FROM unnest('{s,bytes,gone,holes}'::text[]) s;
 REVOKE USAGE ON SCHEMA stream FROM call_user;
 DROP ROLE call_user;

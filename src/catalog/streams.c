@@ -388,11 +388,16 @@ StreamInfo *
 stream_info(Oid table)
 {
 	StreamInfo *info = stream_info_if_stream(table);
+	char	   *name = info == NULL ? get_rel_name(table) : NULL;
 
+	if (info == NULL && name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("stream was dropped by the statement that reads it")));
 	if (info == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("foreign table \"%s\" is not a stream", get_rel_name(table)),
+				 errmsg("foreign table \"%s\" is not a stream", name),
 				 errhint("Streams are made by stream.create_stream. When a restore is under way, let it finish first.")));
 	if (info->nsegments == 0)
 		ereport(ERROR,
