@@ -125,8 +125,13 @@ kill_server() {
 	local pid pids tries
 	pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
 	[ -n "$pid" ] && [ "/proc/$pid/cwd" -ef "$1" ] || return 0
-	# The postmaster first, or it would restart what it loses.
+	# The postmaster first, or it would restart what it loses; the signal arrives a little
+	# later, and until then it can start more.
 	kill -STOP "$pid" 2>/dev/null
+	for ((tries = 0; tries < 100; tries++)); do
+		[[ $(cat "/proc/$pid/stat" 2>/dev/null) == *") "[RSD]* ]] || break
+		sleep 0.01
+	done
 	pids=$(descendants "$pid")
 	# shellcheck disable=SC2086
 	kill -KILL "$pid" $pids 2>/dev/null

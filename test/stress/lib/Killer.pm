@@ -5,7 +5,8 @@ package Killer;
 # The crashes are spread evenly over the run, with each kind in turn:
 #	backend		SIGKILL to one process: the server ends all sessions and recovers
 #	immediate	an immediate stop and a start
-#	all			SIGKILL to the server and all its processes, and a start
+#	all			SIGKILL to the server and all its processes, and a start; half the time while
+#				it recovers from the death of a process
 
 use strict;
 use warnings;
@@ -72,10 +73,20 @@ sub annoy
 sub kill_server
 {
 	my ($self) = @_;
-	my ($postmaster) = (stat_of($self->session->{pid}))[1] // return;
-	my $data = readlink("/proc/$postmaster/cwd") // return;
-	# stopped first, or it would start recovery when it sees its children die
+	my $data = $ENV{STRESS_DATA_DIR};
+	# From its file, not from a session of ours: the server may be recovering from the
+	# death of a process just now, and have no sessions.
+	open(my $file, '<', "$data/postmaster.pid") or return $self->failure("no server to kill: $!");
+	my ($postmaster) = (readline($file) // '') =~ /^(\d+)$/;
+	return $self->failure('no pid of the server to kill') if !$postmaster;
+	# Stopped first, or it would start recovery when it sees its children die; and seen to
+	# be stopped, or it could have one more.
 	kill 'STOP', $postmaster;
+	foreach (1 .. 1000)
+	{
+		last if ((stat_of($postmaster))[0] // 'T') eq 'T';
+		select(undef, undef, undef, 0.001);
+	}
 	my @pids = ($postmaster,
 		grep { ((stat_of($_))[1] // 0) == $postmaster } map { m{(\d+)} } glob('/proc/[0-9]*'));
 	kill 'KILL', @pids;
@@ -115,7 +126,13 @@ sub crash
 	}
 	else
 	{
-		$self->kill_server if $kind eq 'all';
+		if ($kind eq 'all')
+		{
+			my $pid = $self->chance(0.5) ? $self->victim : undef;
+			$self->note('killed', $pid) if $pid && kill 'KILL', $pid;
+			$self->nap(rand(0.2)) if $pid;
+			$self->kill_server;
+		}
 		# whoever started us can start the server, and stop it
 		syswrite($self->{commands}, "$kind\n");
 		my $answer = readline($self->{answers}) // '';

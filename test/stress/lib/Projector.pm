@@ -73,7 +73,8 @@ sub grants
 	return ("GRANT SELECT ON streams.stress TO $role", "GRANT INSERT, UPDATE ON $target TO $role");
 }
 
-# PostgreSQL lets only one session at a time change a table's privileges: another one fails.
+# PostgreSQL lets only one session at a time change a table's privileges, or make an index of
+# a name: another one fails, with an error of its catalogs.
 sub alone
 {
 	return 'DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ' . join('', map { "$_; " } @_) . 'END $$';
@@ -158,7 +159,7 @@ sub change
 	  if $what eq 'rename';
 	return $self->steps('changes_of_targets', "ALTER TABLE $target ADD COLUMN more int DEFAULT 1", "ALTER TABLE $target DROP COLUMN more")
 	  if $what eq 'column' && $projection =~ /newest|totals|extremes/;
-	return $self->steps('changes_of_targets', "CREATE INDEX index_$number ON $target ((1))", "DROP INDEX index_$number")
+	return $self->steps('changes_of_targets', alone("CREATE INDEX index_$number ON $target ((1))"), "DROP INDEX index_$number")
 	  if $what eq 'index';
 	return $self->steps('changes_of_targets', alone($self->weighted([ 1, "REVOKE SELECT ON streams.stress FROM $role" ],
 				[ 1, "REVOKE INSERT, UPDATE ON $target FROM $role" ])), alone(grants($target)))
