@@ -33,7 +33,8 @@ sub run
 		else                       { $self->mix }
 		$self->nap($self->between(10, 300) / 1000);
 	}
-	# all can be consumed to the end
+	# all can be consumed to the end, however slow the machine is
+	$self->until_done("SELECT stream.alter_consumer_group('$stream_of{unsettled}', 'unsettled', max_poll_interval => '1 min')");
 	$self->until_done("SELECT stream.resume_consumer_group('$stream_of{unsettled}', 'unsettled')");
 	my $brief = $self->until_done("SELECT FROM stream_internal.consumer_groups WHERE consumer_group = 'brief'");
 	$self->until_done(creation()) if !@{ $brief->{rows} };
