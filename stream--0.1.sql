@@ -885,7 +885,7 @@ COMMENT ON COLUMN stream.group_members.state IS
 COMMENT ON COLUMN stream.group_members.assigned IS 'partitions it may poll and commit';
 COMMENT ON COLUMN stream.group_members.revoking IS 'partitions it may still commit, and is to let go of';
 COMMENT ON COLUMN stream.group_members.target IS 'partitions it is to have';
-COMMENT ON COLUMN stream.group_members.last_heartbeat IS 'last sign of life; after a restart, when it was first asked for';
+COMMENT ON COLUMN stream.group_members.last_heartbeat IS 'last sign of life; after a restart, when it was first asked for; null: stream.max_members is too low to note it';
 
 CREATE FUNCTION stream_internal.expire_groups() RETURNS int
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'stream_expire_groups_now';

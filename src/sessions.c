@@ -8,7 +8,8 @@
  * timeout to be heard of again.  An entry is made when somebody asks for it,
  * and that counts as a heartbeat.  So an entry may be dropped at any time, unless
  * it says that a member is closed: the worst is that a dead member is noticed one
- * session timeout later.
+ * session timeout later.  A member for which there is no room may be looked at, and
+ * removed at its own wish, but its calls fail: nobody could tell when it is late.
  *
  * Whether a member is late and that it is closed are one step here, so a sign of
  * life either comes before, and the member is not late, or learns that it is too
@@ -146,11 +147,11 @@ enter_session(const SessionKey *key, bool *found)
 }
 
 /*
- * lock_session finds an entry, or makes it, and returns with the lock held.  A
- * new one has been heard of just now.
+ * find_session finds an entry, or makes it, and returns with the lock held.  A
+ * new one has been heard of just now.  Null, without the lock: there is no room.
  */
 static Session *
-lock_session(Oid table, int32 group_id, const char *member_id)
+find_session(Oid table, int32 group_id, const char *member_id)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	SessionKey	key;
@@ -172,20 +173,28 @@ lock_session(Oid table, int32 group_id, const char *member_id)
 		session = enter_session(&key, &found);
 	}
 	if (session == NULL)
-	{
 		LWLockRelease(&sessions->lock);
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("shared memory for members of consumer groups is full"),
-				 errdetail("%d members, and groups with members, have been heard of.", stream_max_members),
-				 errhint("Raise stream.max_members and restart the server; see the view stream.group_members.")));
-	}
-	if (!found)
+	else if (!found)
 	{
 		pg_atomic_init_u64(&session->heartbeat, (uint64) (member_id[0] == '\0' ? 0 : now));
 		pg_atomic_init_u64(&session->poll, (uint64) now);
 		session->closed_epoch = 0;
 	}
+	return session;
+}
+
+/* lock_session does so for who cannot do without. */
+static Session *
+lock_session(Oid table, int32 group_id, const char *member_id)
+{
+	Session    *session = find_session(table, group_id, member_id);
+
+	if (session == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("shared memory for members of consumer groups is full"),
+				 errdetail("%d members, and groups with members, have been heard of.", stream_max_members),
+				 errhint("Raise stream.max_members and restart the server; see the view stream.group_members.")));
 	return session;
 }
 
@@ -244,15 +253,22 @@ stream_session_begin(Oid table, int32 group_id, const char *member_id, int32 epo
 	(void) stream_session_touch(table, group_id, member_id, epoch, true);
 }
 
-void
+/*
+ * stream_session_get returns what is known of a member; false: there is no room to
+ * know anything.
+ */
+bool
 stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSession *result)
 {
-	Session    *session = lock_session(table, group_id, member_id);
+	Session    *session = find_session(table, group_id, member_id);
 
+	if (session == NULL)
+		return false;
 	result->heartbeat = (TimestampTz) pg_atomic_read_u64(&session->heartbeat);
 	result->poll = (TimestampTz) pg_atomic_read_u64(&session->poll);
 	result->closed_epoch = session->closed_epoch;
 	LWLockRelease(&sessions->lock);
+	return true;
 }
 
 /*
@@ -350,13 +366,19 @@ stream_sessions_end(bool commit)
 	forgotten = NULL;
 }
 
-/* stream_session_check_is_due says whether a member of a group can have timed out. */
+/*
+ * stream_session_check_is_due says whether a member of a group can have timed out,
+ * as far as is known.
+ */
 bool
 stream_session_check_is_due(Oid table, int32 group_id, TimestampTz now)
 {
-	Session    *session = lock_session(table, group_id, "");
-	bool		due = (TimestampTz) pg_atomic_read_u64(&session->heartbeat) <= now;
+	Session    *session = find_session(table, group_id, "");
+	bool		due = true;
 
+	if (session == NULL)
+		return due;
+	due = (TimestampTz) pg_atomic_read_u64(&session->heartbeat) <= now;
 	LWLockRelease(&sessions->lock);
 	return due;
 }
@@ -368,8 +390,10 @@ stream_session_check_is_due(Oid table, int32 group_id, TimestampTz now)
 void
 stream_session_set_check(Oid table, int32 group_id, TimestampTz at)
 {
-	Session    *session = lock_session(table, group_id, "");
+	Session    *session = find_session(table, group_id, "");
 
+	if (session == NULL)
+		return;
 	pg_atomic_write_u64(&session->heartbeat, (uint64) at);
 	LWLockRelease(&sessions->lock);
 }

@@ -23,7 +23,7 @@ extern void stream_sessions_startup(int lock_tranche);
 extern int	stream_sessions_used(void);
 extern bool stream_session_touch(Oid table, int32 group_id, const char *member_id, int32 epoch, bool polls);
 extern void stream_session_begin(Oid table, int32 group_id, const char *member_id, int32 epoch);
-extern void stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSession *result);
+extern bool stream_session_get(Oid table, int32 group_id, const char *member_id, StreamSession *result);
 extern bool stream_session_close(Oid table, int32 group_id, const char *member_id, int32 epoch,
 								 const StreamSession *seen, TimestampTz deadline);
 extern void stream_session_forget(Oid table, int32 group_id, const char *member_id);

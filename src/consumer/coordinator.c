@@ -63,13 +63,17 @@ deadline_of(const StreamMemberRow *row, const StreamSession *session)
 	return end;
 }
 
-/* stream_member_deadline returns when a member times out unless it is heard of before. */
+/*
+ * stream_member_deadline returns when a member times out unless it is heard of
+ * before.  One of which nothing can be known has just been heard of.
+ */
 TimestampTz
 stream_member_deadline(const StreamMembers *members, const StreamMemberRow *row)
 {
 	StreamSession session;
 
-	stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session);
+	if (!stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session))
+		return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), row->session_timeout);
 	return deadline_of(row, &session);
 }
 
@@ -83,7 +87,8 @@ close_late(const StreamMembers *members, const StreamMemberRow *row, TimestampTz
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session);
+		if (!stream_session_get(members->table, members->group_id, NameStr(row->member_id), &session))
+			return false;
 		deadline = deadline_of(row, &session);
 		if (deadline > Min(now, GetCurrentTimestamp()))
 			return false;

@@ -357,7 +357,7 @@ member_row(ReturnSetInfo *rsinfo, Oid table, Name stream, const StreamGroup *gro
 	Datum		values[15];
 	bool		nulls[15] = {false};
 
-	stream_session_get(table, group->group_id, NameStr(row->member_id), &session);
+	nulls[9] = nulls[10] = !stream_session_get(table, group->group_id, NameStr(row->member_id), &session);
 	values[0] = NameGetDatum(&group->name);
 	values[1] = NameGetDatum(stream);
 	values[2] = NameGetDatum(&row->member_id);
@@ -368,8 +368,11 @@ member_row(ReturnSetInfo *rsinfo, Oid table, Name stream, const StreamGroup *gro
 	values[6] = stream_partition_array(&row->member.assigned);
 	values[7] = stream_partition_array(&row->member.revoking);
 	values[8] = stream_partition_array(&row->target);
-	values[9] = TimestampTzGetDatum(session.heartbeat);
-	values[10] = TimestampTzGetDatum(session.poll);
+	if (!nulls[9])
+	{
+		values[9] = TimestampTzGetDatum(session.heartbeat);
+		values[10] = TimestampTzGetDatum(session.poll);
+	}
 	values[11] = IntervalPGetDatum(palloc0_object(Interval));
 	DatumGetIntervalP(values[11])->time = row->session_timeout * INT64CONST(1000);
 	values[12] = IntervalPGetDatum(palloc0_object(Interval));

@@ -210,5 +210,44 @@ is(sql('SELECT (SELECT count(*) FROM first), (SELECT count(*) FROM second)'), '2
 sql(q{SELECT stream.drop_stream('p')});
 wait_until('the room is free again', sub { return used('projections') eq '0' });
 
+#
+# Members for which there is no room, since the setting was lowered: they are told so,
+# and are in nobody's way.
+#
+$node->append_conf('postgresql.conf', 'stream.max_members = 20');
+$node->restart;
+sql(q{SELECT count(stream.join_group('b', 'g', 'tail ' || i)) FROM generate_series(1, 4) i});
+$node->append_conf('postgresql.conf', 'stream.max_members = 16');
+$node->restart;
+
+sub heartbeat_of
+{
+	my ($member) = @_;
+
+	return "SELECT FROM stream.group_members m, stream.heartbeat('b', 'g', m.member_id::text, m.member_epoch, m.assigned) WHERE m.member_id = '$member'";
+}
+
+sql(heartbeat_of('m2'));
+is(sql('SELECT count(last_heartbeat), count(last_poll), count(*) FROM stream.group_members'), '16|16|19', 'the view shows of whom nothing is known');
+is(sql('SELECT members FROM stream.group_status'), '19', 'the group has them all');
+error_is(
+	$node, 'postgres',
+	heartbeat_of('tail 4'),
+	'53400',
+	'a heartbeat without room',
+	message => qr/shared memory for members of consumer groups is full/,
+	hint => qr/Raise stream\.max_members/);
+sql(q{
+	BEGIN;
+	SELECT FROM stream.reset_offsets('b', 'g', 'earliest', execute => true, force => true);
+	SELECT stream.drop_consumer_group('b', 'g');
+	ROLLBACK;
+});
+sql(q{SELECT stream.leave_group('b', 'g', 'tail 3', member_epoch) FROM stream.group_members WHERE member_id = 'tail 3'});
+is(sql('SELECT count(last_heartbeat), count(*) FROM stream.group_members'), '16|18', 'who has no room can leave');
+sql(q{SELECT stream.leave_group('b', 'g', m.member_id::text, m.member_epoch) FROM stream.group_members m WHERE m.member_id IN ('m3', 'm4', 'm5')});
+sql(heartbeat_of('tail 4'));
+is(sql('SELECT count(last_heartbeat), count(*) FROM stream.group_members'), '15|15', 'when others have left, there is room');
+
 $node->stop;
 done_testing();
