@@ -72,6 +72,14 @@ TRUNCATE records RESTART IDENTITY;
 INSERT INTO records (key, value) SELECT 'k', jsonb_strip_nulls(jsonb_build_object('m', m, 's', s)) FROM (VALUES (NULL, NULL), ('b', 1), ('a', 3), ('b', 2), (NULL, 2), ('c', NULL)) v(m, s);
 SELECT * FROM steps('sets');
 
+-- rows, which are not null when something in them is
+CREATE TYPE place AS (shelf int, box text);
+CREATE TABLE places (k text PRIMARY KEY, places place[]);
+SELECT stream.create_projection('places', 's', 'places', 'SELECT key AS k, jsonb_populate_record(NULL::place, value) AS places FROM batch', '{"places": "union"}');
+TRUNCATE records RESTART IDENTITY;
+INSERT INTO records (key, value) VALUES ('k', NULL), ('k', '{"shelf": 1, "box": "a"}'), ('k', '{"shelf": 1}'), ('k', '{}'), ('k', '{"shelf": 1}');
+SELECT * FROM steps('places');
+
 -- Latest and earliest: the columns of a row stay together, a null by does not count, a null value does.
 CREATE TABLE latest (k text PRIMARY KEY, at int, author text, message text, first int, first_author text);
 SELECT stream.create_projection('latest', 's', 'latest',
@@ -244,7 +252,7 @@ SELECT array_length(stream.array_union_agg(ARRAY[g * 7919 % 10007, g % 100]), 1)
 
 SET client_min_messages = warning;
 SELECT stream.drop_stream('s');
-DROP TABLE records, kinds, counts, sets, latest, hits, writes, null_keys, not_null_keys, key_types, seen, types, target, sums, expected, expected_sums, wrong_calls CASCADE;
+DROP TABLE records, kinds, counts, sets, places, latest, hits, writes, null_keys, not_null_keys, key_types, seen, types, target, sums, expected, expected_sums, wrong_calls CASCADE;
 DROP FUNCTION apply, steps, try, note;
 DROP DOMAIN positive, id;
-DROP TYPE mood, pair;
+DROP TYPE mood, pair, place;

@@ -373,7 +373,8 @@ set_union(StreamMergeColumn *result, const Column *column)
 	/* the query may give single elements */
 	if (!OidIsValid(get_base_element_type(query_base)) && is_assignable(column->query_type, element))
 	{
-		value = psprintf("CASE WHEN %s IS NOT NULL THEN ARRAY[%s::%s] END", value, value, type_sql(element, -1));
+		/* IS NOT NULL is false for a row with a null in it */
+		value = psprintf("CASE WHEN %s IS DISTINCT FROM NULL THEN ARRAY[%s::%s] END", value, value, type_sql(element, -1));
 		result->input = input_sql(column, psprintf("(%s)", value), get_array_type(element));
 	}
 	else
