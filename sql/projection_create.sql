@@ -184,9 +184,41 @@ INSERT INTO safety (query, merge) VALUES
 	('SELECT record_offset::int AS id, row_number() OVER ()::int AS i FROM batch', 'max'), ('SELECT max(record_offset::int) AS id, 1 AS i FROM batch HAVING count(*) > 1', 'max'),
 	('SELECT record_offset::int AS id, 1 AS i FROM batch UNION SELECT 1, 2', 'max'), ('SELECT record_offset::int AS id, 1 AS i FROM batch EXCEPT SELECT 1, 2', 'max'),
 	('SELECT DISTINCT record_offset::int AS id, 1 AS i FROM batch', 'max'), ('SELECT DISTINCT ON (key) record_offset::int AS id, 1 AS i FROM batch', 'max'),
-	('WITH w AS (SELECT record_offset::int AS id, sum(1)::int AS i FROM batch GROUP BY 1) TABLE w', 'max');
+	('WITH w AS (SELECT record_offset::int AS id, sum(1)::int AS i FROM batch GROUP BY 1) TABLE w', 'max'),
+	-- aggregates that do, and do not, go on as the merge does
+	('SELECT record_offset::int AS id, max(length(key)) FILTER (WHERE key > ''k'') AS i FROM batch GROUP BY 1', 'max'), ('SELECT record_offset::int AS id, max(length(key)) AS i FROM batch GROUP BY 1', 'min'),
+	('SELECT record_offset::int AS id, -max(length(key)) AS i FROM batch GROUP BY 1', 'max'), ('SELECT record_offset::int AS id, max(key)::int AS i FROM batch GROUP BY 1', 'max'),
+	('SELECT max(record_offset)::int AS id, length(key) AS i FROM batch GROUP BY 2', 'max'), ('SELECT record_offset::int AS id, max(length(key)::bigint) AS i FROM batch GROUP BY 1', 'max'),
+	('SELECT id, max(i) AS i FROM (SELECT record_offset::int AS id, length(key) AS i FROM batch) r GROUP BY 1', 'max'),
+	-- records that see each other
+	('SELECT a.record_offset::int AS id, 1 AS i FROM batch a JOIN batch b USING (record_offset)', 'max'), ('SELECT record_offset::int AS id, (SELECT max(length(key)) FROM batch) AS i FROM batch', 'max'),
+	('SELECT n AS id, length(key) AS i FROM generate_series(1, 3) n LEFT JOIN batch ON record_offset = n', 'max'), ('SELECT record_offset::int AS id, n AS i FROM batch LEFT JOIN generate_series(1, 3) n ON record_offset = n', 'max'),
+	('WITH w AS (SELECT record_offset::int AS id FROM batch) SELECT a.id, 1 AS i FROM w a JOIN w b USING (id)', 'max'), ('WITH w AS (SELECT record_offset::int AS id FROM batch) SELECT id, 1 AS i FROM w', 'max'),
+	('SELECT record_offset::int AS id, (SELECT max(x) FROM generate_series(1, length(key)) x) AS i FROM batch', 'max'),
+	-- another time, or other tables
+	('SELECT record_offset::int AS id, extract(year FROM now())::int AS i FROM batch', 'max'), ('SELECT record_offset::int AS id, extract(year FROM current_date)::int AS i FROM batch', 'max'),
+	('SELECT record_offset::int AS id, extract(year FROM (value->>''at'')::timestamptz)::int AS i FROM batch', 'max'),
+	('SELECT record_offset::int AS id, plain.v AS i FROM batch JOIN plain ON plain.id = record_offset', 'max'), ('SELECT record_offset::int AS id, 1 AS i FROM batch WHERE EXISTS (SELECT FROM plain)', 'max'),
+	('SELECT record_offset::int AS id, look_up() AS i FROM batch', 'max');
+-- the deciding column must be the aggregate of the same, and ties break as the merge breaks them
+CREATE TABLE firsts (n serial, query text, merge jsonb);
+INSERT INTO firsts (query, merge) VALUES
+	('SELECT record_offset::int AS id, max(length(key)) AS i, stream.latest(key, length(key)) AS t FROM batch GROUP BY 1', '{"i": "max", "t": "latest by i"}'),
+	('SELECT record_offset::int AS id, min(length(key)) AS i, stream.earliest(key, length(key)) AS t FROM batch GROUP BY 1', '{"i": "min", "t": "earliest by i"}'),
+	('SELECT record_offset::int AS id, max(length(key)) AS i, stream.earliest(key, length(key)) AS t FROM batch GROUP BY 1', '{"i": "max", "t": "latest by i"}'),
+	('SELECT record_offset::int AS id, max(length(key)) AS i, stream.latest(key, -length(key)) AS t FROM batch GROUP BY 1', '{"i": "max", "t": "latest by i"}'),
+	('SELECT record_offset::int AS id, max(length(key)) AS i, stream.latest(key, length(key)) FILTER (WHERE key > '''') AS t FROM batch GROUP BY 1', '{"i": "max", "t": "latest by i"}'),
+	('SELECT record_offset::int AS id, max(length(key)) AS i, stream.latest(key, length(key)) AS t, stream.latest(value, length(key)) AS jb FROM batch GROUP BY 1', '{"i": "max", "t": "latest by i", "jb": "latest by i"}');
+CREATE FUNCTION look_up() RETURNS int LANGUAGE sql STABLE AS 'SELECT v FROM plain LIMIT 1';
 SELECT count(stream.create_projection('safe ' || n, 's', 't', query, jsonb_build_object('i', merge))) FROM safety;
 SELECT query, safety.merge, replay_safe FROM safety JOIN stream.projection_definition d USING (query) WHERE d.merge ->> 'i' = safety.merge ORDER BY n;
+SELECT count(stream.create_projection('first ' || n, 's', 't', query, merge)) FROM firsts;
+SELECT query, replay_safe FROM firsts JOIN stream.projection_definition d USING (query) ORDER BY n;
+-- What workers do not see.
+CREATE TEMPORARY TABLE mine (id int);
+SELECT failure($$SELECT stream.create_projection('mine', 's', 't', 'SELECT mine.id, 1 AS i FROM batch JOIN mine ON mine.id = record_offset', '{"i": "max"}')$$);
+SELECT failure($$SELECT stream.create_projection('mine', 's', statement => 'INSERT INTO mine SELECT record_offset FROM batch')$$);
+DROP TABLE mine;
 
 -- The search path is the one at creation.
 CREATE FUNCTION elsewhere.seven() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 7';
@@ -208,5 +240,6 @@ SELECT count(*) FROM stream_internal.offsets;
 SET client_min_messages = warning;
 DROP SCHEMA elsewhere CASCADE;
 DROP TABLE inbox, t, plain, nullable, nulls_equal, partial, expression, deferred, wider, including, exclusion, generated, identity_key, identity_default, more_columns,
-	filled_columns, temporary, unlogged, ruled, partitioned, "Some, ""table""", attempts, merges, safety CASCADE;
+	filled_columns, temporary, unlogged, ruled, partitioned, "Some, ""table""", attempts, merges, safety, firsts CASCADE;
+DROP FUNCTION look_up;
 DROP SEQUENCE sequence;

@@ -17,6 +17,7 @@
 #include "guc.h"
 #include "log/segtable.h"
 #include "miscadmin.h"
+#include "projection/guard.h"
 #include "shmem.h"
 #include "worker/worker.h"
 #include "xact.h"
@@ -44,6 +45,7 @@ _PG_init(void)
 	stream_holds_init();
 	stream_consumer_wait_init();
 	stream_consume_init();
+	stream_target_guard_init();
 	stream_worker_hooks_init();
 	stream_launcher_register();
 }

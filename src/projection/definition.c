@@ -34,6 +34,7 @@
 #include "log/forget.h"
 #include "miscadmin.h"
 #include "projection/query.h"
+#include "projection/replay.h"
 #include "projection/target.h"
 #include "shmem.h"
 #include "storage/lmgr.h"
@@ -134,9 +135,7 @@ define_by_query(StreamProjection *projection, const char *sql, Jsonb *merges, Re
 	projection->merge = JsonbToCString(NULL, &merges->root, VARSIZE(merges));
 	columns = stream_merge_columns(target, query, merges, &n, &projection->key);
 
-	projection->replay_safe = stream_is_replay_safe(query);
-	for (int i = 0; i < n; i++)
-		projection->replay_safe = projection->replay_safe && stream_merge_is_replay_safe(columns[i].merge);
+	projection->replay_safe = stream_is_replay_safe(query, RelationGetRelid(target), columns);
 	initStringInfo(&statement);
 	stream_apply_statement(&statement, quote_qualified_identifier(NameStr(projection->target_schema),
 																  NameStr(projection->target_table)),

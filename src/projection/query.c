@@ -9,20 +9,17 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_namespace.h"
-#include "catalog/tables.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
+#include "parser/parse_relation.h"
 #include "parser/parser.h"
 #include "parser/scansup.h"
 #include "projection/query.h"
 #include "projection/statement.h"
 #include "tcop/tcopprot.h"
-#include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
@@ -97,6 +94,11 @@ stream_analyze_over_batch(const char *sql, const char *what, StreamValueType val
 	register_ENR(environment, batch_relation(value_type));
 	query = parse_analyze_fixedparams(statement, sql, NULL, 0, environment);
 	end_errors_of(&callback);
+	if (isQueryUsingTempRelation(query))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s uses a temporary table", what),
+				 errdetail("Background workers do not see it.")));
 
 	/* before 18, the statement begins with the space in front of it */
 	start = sql + statement->stmt_location;
@@ -164,60 +166,4 @@ bool
 stream_reads_batch(Query *query)
 {
 	return reads_batch_walker((Node *) query, NULL);
-}
-
-/* is_merging_aggregate says whether an aggregate of aggregates is that of all values. */
-static bool
-is_merging_aggregate(Oid aggregate)
-{
-	static const char *const built_in[] = {"max", "min", "bool_and", "bool_or", "every", "bit_and", "bit_or", "range_agg"};
-	static const char *const ours[] = {"max_of", "min_of", "array_union_agg", "latest", "earliest"};
-	const char *schema = get_namespace_name(get_func_namespace(aggregate));
-	const char *name = get_func_name(aggregate);
-
-	if (get_func_namespace(aggregate) == PG_CATALOG_NAMESPACE)
-	{
-		for (size_t i = 0; i < lengthof(built_in); i++)
-			if (strcmp(name, built_in[i]) == 0)
-				return true;
-	}
-	else if (strcmp(schema, STREAM_SCHEMA) == 0)
-	{
-		for (size_t i = 0; i < lengthof(ours); i++)
-			if (strcmp(name, ours[i]) == 0)
-				return true;
-	}
-	return false;
-}
-
-/* depends_on_chunks_walker finds what makes a result depend on which records share a batch. */
-static bool
-depends_on_chunks_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Aggref) && !is_merging_aggregate(((Aggref *) node)->aggfnoid))
-		return true;
-	if (IsA(node, SetOperationStmt) && ((SetOperationStmt *) node)->op != SETOP_UNION)
-		return true;
-	if (IsA(node, Query))
-	{
-		Query	   *query = (Query *) node;
-
-		return query->hasWindowFuncs || query->limitCount != NULL || query->limitOffset != NULL ||
-			query->havingQual != NULL || query->hasDistinctOn ||
-			query_tree_walker(query, depends_on_chunks_walker, context, 0);
-	}
-	return expression_tree_walker(node, depends_on_chunks_walker, context);
-}
-
-/*
- * stream_is_replay_safe says whether a query, as far as its form tells, gives the
- * same rows for a record whenever it is run, and, aggregates aside that merge as
- * the merges do, whatever other records are in the batch.
- */
-bool
-stream_is_replay_safe(Query *query)
-{
-	return !contain_volatile_functions((Node *) query) && !depends_on_chunks_walker((Node *) query, NULL);
 }

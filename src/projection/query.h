@@ -17,6 +17,5 @@
 extern Query *stream_analyze_over_batch(const char *sql, const char *what, StreamValueType value_type, char **text);
 extern void stream_check_over_batch(const char *sql, StreamValueType value_type);
 extern bool stream_reads_batch(Query *query);
-extern bool stream_is_replay_safe(Query *query);
 
 #endif							/* STREAM_QUERY_H */
