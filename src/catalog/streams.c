@@ -354,8 +354,11 @@ stream_info_if_stream(Oid table)
 	info = hash_search(info_cache, &table, HASH_ENTER, &found);
 	if (found && info->context != NULL)
 		MemoryContextDelete(info->context);
+	/* who remembers the count must see that there was a change */
+	changes = found ? info->changes : 0;
 	memset(info, 0, sizeof(StreamInfo));
 	info->table = table;
+	info->changes = changes;
 
 	/*
 	 * An invalidation that comes while it is being built makes it be built

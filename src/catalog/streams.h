@@ -58,7 +58,7 @@ typedef struct StreamInfo
 {
 	Oid			table;			/* the foreign table; hash key */
 	bool		valid;			/* false: rebuilt at the next look-up */
-	uint32		changes;		/* invalidations so far */
+	uint32		changes;		/* invalidations so far, of all that was built */
 	bool		foreign_format; /* written under another encoding or byte order */
 	MemoryContext context;		/* of everything below that is a pointer */
 	NameData	name;

@@ -32,8 +32,9 @@ stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, const char *grou
 	info = stream_info(fetch->table);
 	partitions = info->partitions;
 	stream_check_value_type(NameStr(info->name), info->value_type, value_type);
+	/* what comes while the group is looked up counts as a change after it */
+	fetch->changes = info->changes;
 	fetch->group = *stream_group_or_create(fetch->table, group_name);
-	fetch->changes = stream_info(fetch->table)->changes;
 	stream_note_call(fetch->table, &fetch->group);
 	fetch->own = GetActiveSnapshot();
 	fetch->rows = stream_rows_begin(fcinfo, fetch->table, fetch->own);
@@ -63,8 +64,8 @@ stream_fetch_refresh(StreamFetch *fetch)
 	info = stream_info(fetch->table);
 	if (likely(info->changes == fetch->changes))
 		return;
+	fetch->changes = info->changes;
 	fetch->group = *stream_group(info, pstrdup(NameStr(fetch->group.name)), false);
-	fetch->changes = stream_info(fetch->table)->changes;
 	if (fetch->group.group_id != group_id)
 		report_created_again(NameStr(fetch->group.name));
 }
