@@ -239,6 +239,15 @@ SELECT * FROM theirs;
 SELECT records_skipped FROM stream.projection_partition_status
 WHERE projection = 'theirs' AND "partition" = stream.partition_of(:'last');
 
+-- the fault of a record as well: PL/pgSQL's CASE has no branch for it
+CREATE TABLE shades (k text PRIMARY KEY, n int);
+CREATE FUNCTION shade(name text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN CASE name WHEN 'light' THEN RETURN 1; WHEN 'dark' THEN RETURN 2; END CASE; END $$;
+SELECT stream.create_projection('shades', 's', 'shades', query => $$ SELECT key AS k, shade(value->>'shade') AS n FROM batch $$, merge => '{"n": "max"}',
+	start => 'latest', on_error => 'dead_letter');
+SELECT count(stream.publish('s', 'k1', jsonb_build_object('shade', shade, 'n', 1))) FROM unnest('{dark,pale,light}'::text[]) shade;
+SELECT stream.wait_for('shades', timeout => '30 s');
+SELECT value->>'shade' AS shade, sqlstate FROM stream.dead_letters WHERE projection = 'shades';
+
 -- how stale it can get
 SELECT stream.stale_after('theirs', NULL);
 SELECT stream.stale_after('nobody', '1 hour');
@@ -247,7 +256,8 @@ SELECT pg_typeof(stream.stale_after('theirs', '1 hour'));
 SELECT stream.drop_stream('s');
 SELECT count(*) FROM stream_internal.projection_errors;
 SELECT count(*) FROM stream.projection_status;
-DROP TABLE totals, theirs;
+DROP TABLE totals, theirs, shades;
+DROP FUNCTION shade;
 DROP VIEW errors;
 DROP PROCEDURE await_state;
 DROP OWNED BY regress_stream_other;

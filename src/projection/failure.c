@@ -32,9 +32,13 @@ stream_is_record_fault(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
+		case MAKE_SQLSTATE('0', '9', '0', '0', '0'):	/* triggered action */
+		case MAKE_SQLSTATE('1', '0', '0', '0', '0'):	/* XQuery */
+		case MAKE_SQLSTATE('2', '0', '0', '0', '0'):	/* PL/pgSQL: CASE without ELSE */
 		case MAKE_SQLSTATE('2', '1', '0', '0', '0'):	/* cardinality */
 		case MAKE_SQLSTATE('2', '2', '0', '0', '0'):	/* data exception */
 		case MAKE_SQLSTATE('2', '3', '0', '0', '0'):	/* constraint */
+		case MAKE_SQLSTATE('2', '7', '0', '0', '0'):	/* a trigger has changed the row */
 		case MAKE_SQLSTATE('2', 'F', '0', '0', '0'):	/* SQL routine */
 		case MAKE_SQLSTATE('3', '8', '0', '0', '0'):	/* external routine */
 		case MAKE_SQLSTATE('3', '9', '0', '0', '0'):	/* its invocation */
