@@ -58,6 +58,10 @@ errors_are(
 	'',
 	message => qr/recovery/,
 	hint => qr/primary/);
+like(
+	$standby->safe_psql('postgres', q{EXPLAIN (COSTS OFF) SELECT key FROM stream.read('s', 0)}),
+	qr/^Custom Scan \(stream\)\n  Function Call: stream\.read\('s'::text, 0/,
+	'a call is planned');
 errors_are($standby, 'postgres', '0A000', [qq{SELECT stream.wait_for_offset('s', $position)}],
 	'', message => qr/recovery/);
 errors_are(
