@@ -51,6 +51,7 @@ typedef struct KnownSegment
 #define KNOWN_SEGMENTS	16
 
 static KnownSegment known_segments[KNOWN_SEGMENTS];
+static uint32 table_changes = 0;	/* invalidations so far, of any table */
 
 static KnownSegment *
 known_segment(int32 stream_id, int32 segment_no)
@@ -61,6 +62,7 @@ known_segment(int32 stream_id, int32 segment_no)
 static void
 relcache_callback(Datum arg, Oid relid)
 {
+	table_changes++;
 	for (int i = 0; i < KNOWN_SEGMENTS; i++)
 		if (!OidIsValid(relid) || known_segments[i].relid == relid)
 			known_segments[i].stream_id = 0;
@@ -131,6 +133,7 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 	char		name[NAMEDATALEN];
 	KnownSegment *known;
 	Oid			relid;
+	uint32		changes;
 
 	if (open_known(table, stream_id, segment_no, lockmode))
 		return true;
@@ -160,6 +163,7 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 		(void) stream_internal_relation(name, false);
 	}
 
+	changes = table_changes;
 	table->lockmode = lockmode;
 	table->rel = table_open(relid, NoLock);
 	if (table->rel->rd_rel->relkind != RELKIND_RELATION ||
@@ -174,6 +178,9 @@ stream_segment_open(StreamSegmentTable *table, int32 stream_id, int32 segment_no
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("segment \"%s.%s\" has no index", STREAM_INTERNAL_SCHEMA, name),
 				 errhint("When a restore is under way, let it finish first.")));
+	/* a change that was told of while we opened it found no place to empty, and is not told of again */
+	if (changes != table_changes)
+		return true;
 	known = known_segment(stream_id, segment_no);
 	known->stream_id = stream_id;
 	known->segment_no = segment_no;
