@@ -183,6 +183,17 @@ SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
 CALL await_state('stops', 'retrying', '42P10');
 ALTER TABLE totals ADD PRIMARY KEY (k);
 SELECT stream.wait_for('stops', timeout => '30 s');
+-- with one that takes several nulls
+ALTER TABLE totals DROP CONSTRAINT totals_pkey;
+ALTER TABLE totals ADD CONSTRAINT totals_key UNIQUE (k);
+ALTER TABLE totals ALTER k DROP NOT NULL;
+SELECT stream.publish('s', 'k1', '{"n": 1}') AS "position" \gset
+CALL await_state('stops', 'retrying', '42P10');
+SELECT last_error FROM stream.projection_status;
+ALTER TABLE totals DROP CONSTRAINT totals_key;
+ALTER TABLE totals ADD CONSTRAINT totals_key UNIQUE NULLS NOT DISTINCT (k);
+SELECT stream.wait_for('stops', timeout => '30 s');
+ALTER TABLE totals DROP CONSTRAINT totals_key, ADD PRIMARY KEY (k);
 -- a column that was added, and one that has another type
 ALTER TABLE totals ADD extra int;
 ALTER TABLE totals ALTER n TYPE numeric;

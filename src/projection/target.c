@@ -130,6 +130,33 @@ stream_target_state(const StreamProjection *projection)
 }
 
 /*
+ * check_nulls refuses a key that has come to allow nulls that are not equal: each
+ * batch with such a key would add a row.  Everything else that a key must be, the
+ * statement itself finds missing.
+ */
+static void
+check_nulls(const StreamProjection *projection, Oid relid)
+{
+	Relation	target = table_open(relid, NoLock);
+	Bitmapset  *key = NULL;
+	bool		nullable = false;
+	ListCell   *cell;
+
+	foreach(cell, projection->key)
+	{
+		AttrNumber	attnum = get_attnum(relid, lfirst(cell));
+
+		if (attnum <= 0)
+			break;
+		key = bms_add_member(key, attnum);
+		nullable |= !TupleDescAttr(RelationGetDescr(target), attnum - 1)->attnotnull;
+	}
+	if (cell == NULL && nullable)
+		stream_check_key(target, key);
+	table_close(target, NoLock);
+}
+
+/*
  * stream_check_target locks a projection's target, as one who writes to it, to the
  * transaction's end, and refuses to apply anything to what it is not: the name of
  * the owner, that of the table, and the table itself may have changed hands.
@@ -177,6 +204,7 @@ stream_check_target(const StreamProjection *projection, Oid owner)
 				 errmsg("owner \"%s\" of projection \"%s\" does not own its target \"%s\"",
 						NameStr(projection->owner), NameStr(projection->name), NameStr(projection->target_table)),
 				 errhint("Give it another owner with stream.alter_projection.")));
+	check_nulls(projection, relid);
 	if (!OidIsValid(stream_projection_target(projection->projection_id)))
 		stream_adopt_projection_target(projection->projection_id, relid);
 }
