@@ -38,11 +38,12 @@ parse_number(const char *text)
 }
 
 /*
- * stream_parse_target reads: earliest, latest, current, offset <n>, shift <n>,
- * datetime <timestamptz>, duration <interval> (so long before now).
+ * parse reads: earliest, latest, current, offset <n>, shift <n>, datetime
+ * <timestamptz>, duration <interval> (so long before now).  False: it is none of
+ * these.
  */
-void
-stream_parse_target(const char *text, StreamOffsetTarget *target)
+static bool
+parse(const char *text, StreamOffsetTarget *target)
 {
 	const char *rest;
 
@@ -79,6 +80,15 @@ stream_parse_target(const char *text, StreamOffsetTarget *target)
 															   TimestampTzGetDatum(GetCurrentTimestamp()), interval));
 	}
 	else
+		return false;
+	return true;
+}
+
+/* stream_parse_target reads a target of a consumer group that has offsets. */
+void
+stream_parse_target(const char *text, StreamOffsetTarget *target)
+{
+	if (!parse(text, target))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" is no position in a log", text),
@@ -89,7 +99,11 @@ stream_parse_target(const char *text, StreamOffsetTarget *target)
 void
 stream_parse_start(const char *text, const char *what, StreamOffsetTarget *target)
 {
-	stream_parse_target(text, target);
+	if (!parse(text, target))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is no position in a log", text),
+				 errhint("Use earliest, latest, offset <number>, datetime <timestamp> or duration <interval>.")));
 	if (target->kind == STREAM_TARGET_CURRENT || target->kind == STREAM_TARGET_SHIFT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
