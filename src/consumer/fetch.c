@@ -119,15 +119,25 @@ stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position)
 }
 
 /*
+ * stream_check_group accepts what has changed, and fails unless a group is still the
+ * one of that name: somebody may have dropped it while the caller waited for its locks.
+ */
+void
+stream_check_group(Oid table, const char *group_name, int32 group_id)
+{
+	AcceptInvalidationMessages();
+	if (stream_group(stream_info(table), group_name, false)->group_id != group_id)
+		report_created_again(group_name);
+}
+
+/*
  * stream_report_missing_offset: the group was dropped a moment ago, by somebody
  * who may have created it again, or is damaged.
  */
 void
 stream_report_missing_offset(Oid table, const char *group_name, int32 group_id, int32 partition)
 {
-	AcceptInvalidationMessages();
-	if (stream_group(stream_info(table), group_name, false)->group_id != group_id)
-		report_created_again(group_name);
+	stream_check_group(table, group_name, group_id);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("consumer group \"%s\" has no offset for partition %d", group_name, partition),

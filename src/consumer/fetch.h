@@ -28,6 +28,7 @@ extern int32 stream_fetch_begin(StreamFetch *fetch, FunctionCallInfo fcinfo, con
 extern void stream_fetch_refresh(StreamFetch *fetch);
 extern int64 stream_fetch_start(StreamFetch *fetch, int32 partition, int64 committed, int64 *skipped);
 extern int64 stream_fetch_partition(StreamFetch *fetch, int32 partition, int64 position);
+extern void stream_check_group(Oid table, const char *group_name, int32 group_id);
 extern stream_noreturn void stream_report_missing_offset(Oid table, const char *group_name,
 														 int32 group_id, int32 partition);
 

@@ -17,6 +17,7 @@
 #include "catalog/pg_type.h"
 #include "consumer/commit.h"
 #include "consumer/coordinator.h"
+#include "consumer/fetch.h"
 #include "consumer/groups.h"
 #include "consumer/offsets.h"
 #include "funcapi.h"
@@ -176,6 +177,8 @@ stream_join_group(PG_FUNCTION_ARGS)
 	members = stream_coordinator_begin(call.table, &call.group);
 	if (members->n == 0)
 		refuse_mixing(&call);
+	/* a drop waits for these locks from now on, and then finds a member */
+	stream_check_group(call.table, NameStr(call.group.name), call.group.group_id);
 	row = stream_coordinator_find(members, call.member_id);
 	if (instance_id != NULL)
 		row = place_of_instance(&call, members, row, instance_id);
