@@ -20,6 +20,7 @@
 #include "log/deadline.h"
 #include "log/wait.h"
 #include "meter.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
@@ -87,6 +88,21 @@ find_hold(int32 group_id, int32 partition, SubTransactionId subid)
 }
 
 /*
+ * lock_table locks the stream's foreign table for as long as the partition.  The
+ * caller's lock may be a portal's, and go with it when it fails in a later
+ * subtransaction; the stream could be dropped then, and its meters with it.
+ */
+static void
+lock_table(Oid table)
+{
+	ResourceOwner save = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	LockRelationOid(table, AccessShareLock);
+	CurrentResourceOwner = save;
+}
+
+/*
  * stream_hold_partition notes that the transaction, which has the partition's
  * lock, is going to advance its offset over so many records: from now on it
  * holds others up.
@@ -99,8 +115,10 @@ stream_hold_partition(Oid table, int32 group_id, int32 partition, int32 max_poll
 
 	if (hold == NULL)
 	{
-		StreamMeter *meter = stream_meter(table, group_id, partition);
+		StreamMeter *meter;
 
+		lock_table(table);
+		meter = stream_meter(table, group_id, partition);
 		hold = MemoryContextAllocZero(TopTransactionContext, sizeof(Hold));
 		hold->subid = subid;
 		hold->table = table;
