@@ -67,6 +67,14 @@ my $slow = publisher('500ms');
 my $position = publish_behind();
 is_ended($slow, $position, $log, 'idle');
 
+# An error does not stop the clock when the transaction goes on
+$log = -s $node->logfile;
+$slow = publisher('1s');
+$position = publish_behind();
+eval { $slow->query('SAVEPOINT a; SELECT 1 / 0') };
+eval { $slow->query('ROLLBACK TO a') };
+is_ended($slow, $position, $log, 'after an error');
+
 #
 # Busy: in a statement that takes long, sleeping or computing
 #
